@@ -1,0 +1,75 @@
+# Two commands do everything: `make book` and `make test`.  `make help` lists the rest.
+PYTHON ?= python3
+VENV ?= .venv
+# PyTorch's CPU builds: on Linux the default build brings gigabytes of GPU libraries.  Empty it to use pip's own index only.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+# Whoever publishes a fork sets both (the workflow does): edit links, Colab buttons and wheel addresses follow.
+REPOSITORY ?=
+SITE ?=
+export REPOSITORY SITE
+
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --quiet --constraint constraints.txt
+NEEDS := pyproject.toml requirements.txt constraints.txt
+HTML := _build/html
+
+.PHONY: help book lab test lint notebooks wheel colab clean
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{c=$$2; $$1=$$2=""; printf "  make %-10s %s\n", c, $$0}'
+
+# pip 25.1 is the first that reads dependency groups from pyproject.toml.
+$(VENV)/.pip:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.book: $(VENV)/.pip $(NEEDS)
+	$(INSTALL) --editable . --group book
+	@touch $@
+
+# torch first and by exact version: a range would let a GPU build of gigabytes in.
+$(VENV)/.torch: $(VENV)/.pip $(NEEDS)
+	$(PIP) install --quiet "$$(sed -n 's/^\(torch==[0-9.]*\).*/\1/p' constraints.txt)" $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	@touch $@
+
+$(VENV)/.lab: $(VENV)/.torch $(NEEDS)
+	$(INSTALL) --requirement requirements.txt
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.book $(VENV)/.lab $(NEEDS)
+	$(INSTALL) --group test --group classroom
+	@touch $@
+
+book: $(VENV)/.book ## build the book and print where it is (no torch needed)
+	$(BIN)/jupyter-book build . -W --keep-going --quiet
+	@echo "The book: file://$(CURDIR)/$(HTML)/index.html"
+
+lab: $(VENV)/.lab ## open copies of the notebooks in JupyterLab; answers stay in work/
+	$(BIN)/python book/tools/work_copies.py notebooks work
+	cd work && ../$(BIN)/jupyter lab
+
+test: $(VENV)/.test lint ## run every test: package, exercises, notebooks, the built book in a real browser
+	$(BIN)/python -m pytest tests notebooks --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg $(ARGS)
+
+lint: $(VENV)/.test ## ruff and spelling
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/codespell
+
+notebooks: $(VENV)/.test ## run and rewrite the notebooks and everything generated (CH=01: one chapter)
+	$(BIN)/python book/tools/notebooks.py $(CH)
+
+wheel: $(VENV)/.book ## build the wheel of attnlab into dist/
+	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+
+colab: $(VENV)/.book wheel ## write the Colab copies of the notebooks to dist/colab (needs SITE)
+	$(BIN)/python book/tools/colab.py dist/colab
+
+clean: ## remove what was built (keeps .venv and work/)
+	rm -rf _build dist

@@ -1,0 +1,151 @@
+"""Exercise 1.6: masked_weights, and what people write instead."""
+
+import numpy as np
+
+from attnlab import softmax
+
+from ..common import IN_PLACE, INTEGERS, LIKE_INPUT
+from ..engine import Hard, Wrong, exercise
+
+
+@exercise(
+    "1.6",
+    points=2,
+    section="A first look at masks",
+    hints=[
+        "A forbidden key should get the weight 0. Which score gives that, given that exp(score) must be 0?",
+        "`np.where(allowed, scores, -np.inf)` gives forbidden keys the score −∞; softmax does the rest.",
+    ],
+)
+def masked_weights(scores, allowed):
+    """Softmax over the allowed keys only. scores (n_k,), allowed (n_k,) of bool, True = may be used → (n_k,)"""
+    return softmax(np.where(allowed, scores, -np.inf))
+
+
+@masked_weights.probes
+def _(rng):
+    cases = []
+    for n, kept in [(5, 3), (6, 2), (4, 3)]:  # never half of the keys, so that a turned mask shows
+        allowed = np.zeros(n, dtype=bool)
+        allowed[rng.permutation(n)[:kept]] = True
+        cases.append((rng.normal(size=n) * 1.5, allowed))
+    return [*cases, (cases[0][0].astype(np.float32), cases[0][1])]
+
+
+@masked_weights.hard_probes
+def _():
+    return {
+        "a high forbidden score": Hard(
+            (np.array([0.0, 0.0, 1000.0]), np.array([True, True, False])),
+            "A forbidden key with a very high score spoils the rest: keep it out before softmax, not after.",
+        ),
+        "a low allowed score": Hard(
+            (np.array([-60.0, 0.0, -62.0]), np.array([True, False, True])),
+            "Allowed keys with low scores lose to the forbidden one: its score must be −∞, not merely small.",
+        ),
+        "everything allowed": Hard(
+            (np.array([0.5, -1.0, 2.0]), np.array([True] * 3)), "With every key allowed this is plain softmax."
+        ),
+        "one key allowed": Hard(
+            (np.array([0.5, -1.0, 2.0]), np.array([False, True, False])), "A single allowed key gets the weight 1."
+        ),
+        "integers": Hard((np.array([1, 2, 3]), np.array([True, False, True])), INTEGERS, True),
+    }
+
+
+@masked_weights.choice_points(
+    polarity={
+        "turned": Wrong(
+            "The mask is turned round: the forbidden keys share the weight. Here True means *allowed*; "
+            "other libraries mean the opposite.",
+            seen_in="rasbt/LLMs-from-scratch#1061",
+            hint="What does True mean in `allowed`?",
+        ),
+    },
+    where={
+        "scores times mask": Wrong(
+            "The scores are multiplied by the mask. A forbidden key then has the score 0, and e^0 = 1 is a share, "
+            "not nothing.",
+            seen_in="tebesu/CollaborativeMemoryNetwork#8",
+            hint="Which score makes exp(score) zero?",
+        ),
+        "after softmax": Wrong(
+            "The forbidden weights are set to 0 after softmax, and the rest no longer sums to 1. "
+            "Exclude the keys before softmax.",
+            seen_in="abisee/pointer-generator#88",
+            hint="What do your weights sum to?",
+        ),
+        "mask added": Wrong(
+            "The mask itself is added to the scores: True counts as 1, so allowed keys get a small bonus and "
+            "nothing is forbidden.",
+            seen_in="pytorch/pytorch#21518",
+            hint="What is 0.5 + True?",
+        ),
+        "small fill": Wrong(
+            "The forbidden scores are set to −1: low, but e^(−1) is still a share. Only −∞ gives exactly 0.",
+            hint="What is exp(−1)?",
+        ),
+        "dropped": Wrong(
+            "The forbidden keys are cut out, so the answer is shorter than the scores. Every key keeps its place; "
+            "a forbidden one has the weight 0.",
+            hint="Which key does your second number belong to?",
+        ),
+        "ignored": Wrong("The mask is not used."),
+    },
+    renormalise={
+        "afterwards": Wrong(
+            "You mask after softmax and divide again. That is the same in exact arithmetic, but when a forbidden "
+            "score is far above the others, all allowed weights are 0 already and 0/0 is not a number.",
+            seen_in="ruotianluo/self-critical.pytorch#89",
+            hint="Try the scores [0, 0, 1000] with the last key forbidden.",
+        ),
+        "shift by all": Wrong(
+            "You subtract the largest score of *all* keys. When a forbidden key has it, the allowed ones can "
+            "underflow to 0/0: take the largest allowed score.",
+            same_as="renormalise: afterwards",
+        ),
+    },
+    storage={"like scores": LIKE_INPUT},
+    inputs={"overwritten": IN_PLACE},
+)
+def _(scores, allowed, *, polarity="allowed", where="before", renormalise="not", storage="floating", inputs="kept"):
+    kept = allowed if polarity == "allowed" else ~allowed
+    if inputs == "overwritten":
+        scores[~kept] = -np.inf
+    fill = -1.0 if where == "small fill" else -np.inf
+    if where == "scores times mask":
+        weights = softmax(scores * kept)
+    elif where == "mask added":
+        weights = softmax(scores + kept)
+    elif where == "after softmax":
+        weights = softmax(scores) * kept
+    elif where == "ignored":
+        weights = softmax(scores)
+    elif where == "dropped":
+        weights = softmax(scores[kept])
+    elif renormalise == "afterwards":
+        weights = softmax(scores * 1.0) * kept
+        weights = weights / weights.sum()
+    elif renormalise == "shift by all":
+        weights = np.where(kept, np.exp(scores - scores.max()), 0)
+        weights = weights / weights.sum()
+    else:
+        weights = softmax(np.where(kept, scores, fill))
+    return weights.astype(scores.dtype) if storage == "like scores" else weights
+
+
+@masked_weights.variant
+def only_the_allowed(scores, allowed):
+    weights = np.zeros(scores.shape)
+    weights[allowed] = softmax(scores[allowed] * 1.0)
+    return weights
+
+
+@masked_weights.variant
+def large_negative(scores, allowed):  # −1e9 instead of −∞: the same, as long as one key is allowed
+    return softmax(np.where(allowed, scores, -1e9))
+
+
+@masked_weights.variant
+def added_mask(scores, allowed):
+    return softmax(scores + np.where(allowed, 0.0, -np.inf))

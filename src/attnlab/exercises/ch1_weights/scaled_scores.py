@@ -1,0 +1,93 @@
+"""Exercise 1.3: scaled_scores, and what people write instead."""
+
+import numpy as np
+
+from attnlab import softmax
+
+from ..common import IN_PLACE, INTEGERS, LIKE_INPUT, SCALE, query_and_keys, scaled
+from ..engine import Hard, Wrong, exercise
+
+
+@exercise(
+    "1.3",
+    points=1,
+    section="From query and keys to scores",
+    hints=[
+        "The score of key i is the dot product of the query with row i of `keys`, divided by √d_k.",
+        "`keys @ query` gives all dot products; d_k is `query.shape[-1]`.",
+    ],
+)
+def scaled_scores(query, keys):
+    """Scaled dot products of one query with all keys. query (d_k,), keys (n_k, d_k) → (n_k,)"""
+    return keys @ query / np.sqrt(query.shape[-1])
+
+
+scaled_scores.probes(query_and_keys)
+
+
+@scaled_scores.hard_probes
+def _():
+    return {
+        "integers": Hard((np.array([1, 0]), np.array([[1, 0], [0, 1], [3, 1]])), INTEGERS, True),
+        "a zero query": Hard(
+            (np.zeros(3), np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 0.0]])), "For a query of zeros every score is 0."
+        ),
+    }
+
+
+@scaled_scores.choice_points(
+    scale=SCALE,
+    sign={"minus": Wrong("The sign is turned round: the best match gets the lowest score.")},
+    product={
+        "cosine": Wrong(
+            "Both vectors are divided by their lengths: that is the cosine. The dot product keeps the lengths, "
+            "and a longer key then weighs more.",
+            hint="Should a key that is twice as long get the same score?",
+        ),
+        "distance": Wrong(
+            "This scores by the distance between query and key, not by their dot product. The two rank keys alike "
+            "only when all keys have the same length.",
+            hint="What is the score of a key that is equal to the query, but ten times as long?",
+        ),
+        "softmax": Wrong(
+            "These are the weights already. The scores are asked for: leave softmax to the next step.",
+            hint="Do scores have to sum to one?",
+        ),
+    },
+    storage={"like query": LIKE_INPUT},
+    inputs={"overwritten": IN_PLACE},
+)
+def _(query, keys, *, scale="root", sign="plus", product="dot", storage="floating", inputs="kept"):
+    scores = keys @ query
+    if product == "cosine":
+        lengths = np.linalg.norm(keys, axis=-1) * np.linalg.norm(query)
+        scores = np.divide(scores, lengths, out=np.zeros(len(keys)), where=lengths > 0)
+    elif product == "distance":
+        scores = -np.linalg.norm(keys - query, axis=-1)
+    scores = scaled(scores, query, keys, scale) * (1 if sign == "plus" else -1)
+    if product == "softmax":
+        scores = softmax(scores)
+    if inputs == "overwritten":
+        query /= np.sqrt(query.shape[-1])
+    return scores.astype(query.dtype) if storage == "like query" else scores
+
+
+@scaled_scores.mistake(
+    "cosine, unscaled",
+    "Both vectors are divided by their lengths: that is the cosine. The scaled dot product keeps the lengths "
+    "and divides by √d_k only.",
+    hint="Should a key that is twice as long get the same score?",
+)
+def _(query, keys):
+    lengths = np.linalg.norm(keys, axis=-1) * np.linalg.norm(query)
+    return np.divide(keys @ query, lengths, out=np.zeros(len(keys)), where=lengths > 0)
+
+
+@scaled_scores.variant
+def query_first(query, keys):  # a report held this to be an error (getalp/Flaubert PR#45); it is the same number
+    return keys @ (query / np.sqrt(query.shape[-1]))
+
+
+@scaled_scores.variant
+def summed(query, keys):
+    return np.array([sum(a * b for a, b in zip(query, key, strict=True)) for key in keys]) * len(query) ** -0.5

@@ -1,0 +1,154 @@
+"""Exercise 1.2: stable_softmax, and what people write instead."""
+
+import numpy as np
+
+from ..common import HUGE, IN_PLACE, INTEGERS, LIKE_INPUT, OVERFLOW, SHIFT_MEAN, shifted_exp
+from ..engine import Hard, Wrong, exercise
+
+
+@exercise(
+    "1.2",
+    points=2,
+    section="From scores to weights",
+    hints=[
+        "Three steps: subtract the largest score of each row, take `np.exp`, divide by the sum of each row.",
+        "`keepdims=True` keeps the summed axis: a table of shape (3, 4) can be divided by sums of shape (3, 1).",
+    ],
+)
+def stable_softmax(scores):
+    """Softmax along the last axis. scores (n_k,) or (n_q, n_k) → weights of the same shape; each row sums to 1"""
+    exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exps / exps.sum(axis=-1, keepdims=True)
+
+
+@stable_softmax.probes
+def _(rng):
+    shapes = [(5,), (4, 4), (3, 5), (6, 2), (3, 3)]  # square tables: there a wrong axis raises no error
+    tables = [rng.normal(size=shape) * 1.5 for shape in shapes]
+    return [*((t,) for t in tables), (tables[1].astype(np.float32),)]
+
+
+@stable_softmax.hard_probes
+def _():
+    return {
+        "huge scores": Hard((np.array([1000.0, 1001.0]),), HUGE),
+        "very negative scores": Hard(
+            (np.array([-1000.0, -1001.0]),), "For scores around −1000 every exponential is 0, and 0/0 is not a number."
+        ),
+        "far above the mean": Hard(
+            (np.array([0.0, 0.0, 0.0, 3000.0]),),
+            "One score far above the others still overflows: subtract the largest, not another one.",
+        ),
+        "rows of different height": Hard(
+            (np.array([[0.0, 1.0], [-2000.0, -2001.0]]),),
+            "A row far below the others becomes 0/0: subtract each row's own largest score.",
+        ),
+        "a score of −∞": Hard((np.array([0.0, -np.inf, 1.0]),), "A score of −∞ must get the weight 0."),
+        "integers": Hard((np.array([[1, 2, 3], [3, 1, 1]]),), INTEGERS, True),
+    }
+
+
+@stable_softmax.choice_points(
+    axis={
+        "first": Wrong(
+            "The sum runs over the first axis. Each row is one query and must sum to 1; here the columns do.",
+            seen_in="nerminnuraydogan/vision-transformer#1",
+            hint="Print `weights.sum(axis=-1)`. Should every entry be 1?",
+        ),
+        "all": Wrong(
+            "The sum runs over the whole table, so all rows together sum to 1 instead of each row.",
+            hint="Which axis does `np.sum` add over when you name none?",
+        ),
+    },
+    function={
+        "no exp": Wrong(
+            "The scores are divided by their sum without `exp`: weights can be negative, and a sum of 0 ends it all.",
+            hint="What happens to a negative score?",
+        ),
+        "power of 2": Wrong("The base is 2 instead of e, so the weights are flatter than softmax's."),
+        "sigmoid": Wrong(
+            "Each score goes through the logistic function on its own; a row then sums to anything. "
+            "Softmax lets the scores compete.",
+            hint="Does raising one score lower the other weights?",
+        ),
+    },
+    sign={
+        "minus": Wrong(
+            "The sign of the scores is turned round: the worst match gets the largest weight.",
+            hint="Which key should win, the one with the highest score or the lowest?",
+        ),
+    },
+    divide={
+        "not": Wrong(
+            "The exponentials are not divided by their sum, so they are no shares.", hint="What do the weights sum to?"
+        ),
+        "by largest": Wrong(
+            "The exponentials are divided by the largest of them, so the best match always gets 1. "
+            "Divide by their sum.",
+            hint="What do the weights sum to?",
+            same_as="divide: not",
+        ),
+        "log": Wrong("This is the logarithm of softmax. The weights themselves are asked for: leave out the log."),
+    },
+    shift={
+        "none": OVERFLOW,
+        "mean": SHIFT_MEAN,
+        "largest of all": Wrong(
+            "You subtract the largest score of the whole table. A row far below it loses all its exponentials to 0: "
+            "subtract each row's own largest.",
+            hint="What becomes of a row of −2000s beside a row of zeros?",
+        ),
+    },
+    storage={"like scores": LIKE_INPUT},
+    inputs={"overwritten": IN_PLACE},
+)
+def _(
+    scores, *, axis="last", function="exp", sign="plus", divide="sum", shift="max", storage="floating", inputs="kept"
+):
+    given, scores = scores, scores if sign == "plus" else -scores
+    if function == "no exp":
+        exps = scores * 1.0
+    elif function == "power of 2":
+        exps = shifted_exp(scores * np.log(2), shift)
+    elif function == "sigmoid":
+        exps = np.where(scores >= 0, 1, np.exp(-np.abs(scores))) / (1 + np.exp(-np.abs(scores)))
+    else:
+        exps = shifted_exp(scores, shift)
+    over = {"last": -1, "first": 0, "all": None}[axis]
+    if axis == "first" and shift == "max" and function == "exp":
+        exps = np.exp(scores - scores.max(axis=0, keepdims=True))
+    elif axis == "all" and shift == "max" and function == "exp":
+        exps = np.exp(scores - scores.max())
+    largest = exps.max(axis=over, keepdims=True)
+    total = {"sum": exps.sum(axis=over, keepdims=True), "not": 1.0, "by largest": largest}
+    weights = exps if function == "sigmoid" and divide == "sum" else exps / total.get(divide, total["sum"])
+    if divide == "log":
+        weights = np.log(weights)
+    if inputs == "overwritten":
+        given -= given.max(axis=-1, keepdims=True)
+    return weights.astype(given.dtype) if storage == "like scores" else weights
+
+
+@stable_softmax.mistake(
+    "keepdims forgotten",
+    "The sums have lost their axis. For a square table NumPy still divides, but by the sum of the *wrong row*: "
+    "add `keepdims=True`.",
+    hint="Which shapes do `exps` and the sum have, and how does NumPy line them up?",
+)
+def _(scores):
+    exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exps / exps.sum(axis=-1)
+
+
+@stable_softmax.variant
+def logarithms(scores):
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    return np.exp(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
+
+
+@stable_softmax.variant
+def row_by_row(scores):
+    if scores.ndim == 1:
+        exps = [np.exp(s - max(scores)) for s in scores]
+        return np.array([e / sum(exps) for e in exps])
+    return np.stack([row_by_row(row) for row in scores])

@@ -1,0 +1,114 @@
+"""Exercise 1.1: weighted_average, and what people write instead."""
+
+import numpy as np
+
+from attnlab import softmax
+
+from ..common import IN_PLACE, INTEGERS, LIKE_INPUT
+from ..engine import Hard, Wrong, exercise
+
+
+@exercise(
+    "1.1",
+    points=1,
+    section="Two values and their shares",
+    hints=[
+        "Each value is a row of `values`. Its share is the number at the same place in `weights`.",
+        "Multiply row i by weight i and add the rows. `weights @ values` says that in one product.",
+    ],
+)
+def weighted_average(weights, values):
+    """Mix the values. weights (n_k,), not negative, sum 1; values (n_k, d_v) → (d_v,)"""
+    return weights @ values
+
+
+@weighted_average.probes
+def _(rng):
+    sizes = [(5, 7), (4, 4), (3, 6)]  # (n_k, d_v): square too, where a wrong axis raises no error
+    pairs = [(softmax(rng.normal(size=n)), rng.normal(size=(n, d))) for n, d in sizes]
+    return [*pairs, (softmax(rng.normal(size=4)), rng.normal(size=(4, 4))), tuple(a.astype("f4") for a in pairs[0])]
+
+
+@weighted_average.hard_probes
+def _():
+    return {
+        "integer values": Hard((np.array([0.5, 0.25, 0.25]), np.array([[2, 0], [0, 4], [1, 1]])), INTEGERS, True),
+        "a single value": Hard((np.array([1.0]), np.array([[3.0, -1.0]])), "A single value must come back unchanged."),
+    }
+
+
+@weighted_average.choice_points(
+    share={
+        "equal": Wrong(
+            "Every value gets the same share: this is the plain mean, and the weights are not used.",
+            hint="Where do the weights enter?",
+        ),
+        "winner": Wrong(
+            "Only the value with the largest weight comes back. Attention mixes: the others keep their shares.",
+            hint="What happened to the second value?",
+        ),
+        "softmax again": Wrong(
+            "The weights go through softmax once more. They are shares already: use them as they are.",
+            hint="Do the weights that you were given sum to one?",
+        ),
+        "reversed": Wrong("The shares are handed out in reverse order: weight i belongs to value i."),
+    },
+    axis={
+        "components": Wrong(
+            "The weights are matched with the components (columns) of the values instead of with the values (rows).",
+            hint="Which axis of `values` has one entry per weight?",
+        ),
+    },
+    total={
+        "mean": Wrong(
+            "The weighted values are averaged instead of added, so the result is n_k times too small: "
+            "the weights have divided already.",
+            hint="What would the result be if all values were equal?",
+        ),
+        "no sum": Wrong(
+            "The values are multiplied by their weights but not added up: one row for each value is left.",
+            hint="How many vectors should come back?",
+        ),
+    },
+    storage={"like values": LIKE_INPUT},
+    inputs={"overwritten": IN_PLACE},
+)
+def _(weights, values, *, share="given", axis="values", total="sum", storage="floating", inputs="kept"):
+    given = weights
+    if share == "equal":
+        weights = np.full_like(weights, 1 / len(weights))
+    elif share == "winner":
+        weights = (weights == weights.max()) * 1.0
+    elif share == "softmax again":
+        weights = softmax(weights)
+    elif share == "reversed":
+        weights = weights[::-1]
+    parts = weights[:, None] * values if axis == "values" else weights * values
+    if axis == "components":
+        parts = parts.T
+    if storage == "like values":
+        parts = parts.astype(values.dtype)
+    if inputs == "overwritten":
+        values *= given[:, None]  # raises for integer values, as it does for whoever writes it
+    if total == "no sum":
+        return parts
+    return parts.sum(axis=0) if total == "sum" else parts.mean(axis=0)
+
+
+@weighted_average.variant
+def loop(weights, values):
+    out = np.zeros(values.shape[1])
+    for i in range(len(weights)):
+        for j in range(values.shape[1]):
+            out[j] += weights[i] * values[i, j]
+    return out
+
+
+@weighted_average.variant
+def einsum(weights, values):
+    return np.einsum("i,ij->j", weights, values)
+
+
+@weighted_average.variant
+def normalising(weights, values):
+    return np.average(values, axis=0, weights=weights)

@@ -1,0 +1,91 @@
+"""Exercise 1.4: weights_at_temperature, and what people write instead."""
+
+import numpy as np
+
+from attnlab import softmax
+
+from ..common import IN_PLACE, INTEGERS, LIKE_INPUT, shifted_exp
+from ..engine import Hard, Wrong, exercise
+
+
+@exercise(
+    "1.4",
+    points=1,
+    section="Temperature",
+    hints=[
+        "The temperature acts on the scores, before softmax.",
+        "Divide by it: a high temperature makes scores alike, a low one drives them apart.",
+    ],
+)
+def weights_at_temperature(scores, temperature):
+    """Softmax of scores / temperature. scores (n_k,), temperature a number above 0 → (n_k,)"""
+    return softmax(scores / temperature)
+
+
+@weights_at_temperature.probes
+def _(rng):
+    cases = [(rng.normal(size=n) * 1.5, t) for n, t in [(5, 0.5), (3, 2.0), (6, 4.0)]]
+    return [*cases, (cases[0][0].astype(np.float32), 3.0)]
+
+
+@weights_at_temperature.hard_probes
+def _():
+    return {
+        "very cold": Hard(
+            (np.array([0.0, 1.0, 2.0]), 0.001),
+            "At a temperature of 0.001 the answer is not a number: divide the scores first and keep softmax stable.",
+        ),
+        "cold and below zero": Hard(
+            (np.array([-1.0, -2.0, -3.0]), 0.001),
+            "At a temperature of 0.001 the answer is not a number: divide the scores first and keep softmax stable.",
+        ),
+        "integers": Hard((np.array([1, 2, 4]), 2), INTEGERS, True),
+    }
+
+
+__COLD_OVERFLOW = Wrong(
+    "At a low temperature the exponentials overflow: 2/0.001 is 2000. Subtract the largest score before `exp`.",
+    hint="How large can scores / temperature become?",
+)
+
+
+@weights_at_temperature.choice_points(
+    use={
+        "times": Wrong(
+            "The scores are multiplied by the temperature. Then *hot* means sharp; it should mean flat.",
+            hint="At T = 10, should the weights be more alike or less?",
+        ),
+        "unused": Wrong("The temperature is not used."),
+        "root": Wrong("The scores are divided by √T instead of T."),
+        "after": Wrong(
+            "The temperature divides the weights after softmax. They no longer sum to 1; their ratios stay the same.",
+            hint="What do your weights sum to?",
+        ),
+        "exponent": Wrong(
+            "The weights are raised to the power T and divided by their sum. The power that belongs there is 1/T.",
+            hint="At T = 10, should the weights be more alike or less?",
+            same_as="use: times",
+        ),
+    },
+    sign={"minus": Wrong("The sign of the scores is turned round: the worst match gets the largest weight.")},
+    shift={"none": __COLD_OVERFLOW},
+    storage={"like scores": LIKE_INPUT},
+    inputs={"overwritten": IN_PLACE},
+)
+def _(scores, temperature, *, use="divide", sign="plus", shift="max", storage="floating", inputs="kept"):
+    factor = {"divide": 1 / temperature, "times": temperature, "root": temperature**-0.5, "exponent": temperature}
+    logits = scores * factor.get(use, 1.0) * (1 if sign == "plus" else -1)
+    exps = shifted_exp(logits, shift)
+    weights = exps / exps.sum()
+    if use == "after":
+        weights = weights / temperature
+    if inputs == "overwritten":
+        scores /= temperature
+    return weights.astype(scores.dtype) if storage == "like scores" else weights
+
+
+@weights_at_temperature.variant
+def powers(scores, temperature):
+    """Softmax first, then the power 1/T and a new division: the same weights, here on the largest weight's scale."""
+    weights = np.exp(scores - scores.max()) ** (1 / temperature)
+    return weights / weights.sum()

@@ -1,0 +1,72 @@
+"""Wrong turns that occur in several exercises: one text, one place; and what their twins share."""
+
+import numpy as np
+
+from .engine import Wrong
+
+OVERFLOW = Wrong(
+    "The exponentials overflow: `exp(1000)` is infinite, and ∞/∞ is not a number. "
+    "Subtract the largest score first; a common shift changes no weight.",
+    seen_in="pyg-team/pytorch_geometric#53",
+    hint="What does softmax give for [1000, 1001], and for [0, 1]?",
+)
+SHIFT_MEAN = Wrong(
+    "You subtract the mean score. That keeps the formula, but the largest score can still overflow: "
+    "subtract the largest one, so that every exponent is at most zero.",
+    hint="What remains of the scores 0, 0 and 3000 after your shift?",
+)
+IN_PLACE = Wrong(
+    "Your function changes its inputs. Whoever calls it finds other numbers afterwards: make a new array.",
+    hint="Is there a `-=`, `*=`, `/=` or an assignment into a slice of an argument?",
+)
+LIKE_INPUT = Wrong(
+    "For integer inputs the result is stored in an integer array, which cuts off every fraction. "
+    "Let the array be floating: `np.zeros(…)` without the input's dtype.",
+    hint="What dtype does `np.zeros_like(x)` have when x holds integers?",
+)
+HUGE = "For scores around 1000 the answer is not a number: subtract the largest score before `exp`."
+INTEGERS = "For integer inputs it fails or cuts off fractions: somewhere a result is stored in an integer array."
+SCALE = {
+    "none": Wrong(
+        "The scores are not divided by √d_k, so they spread too far and the weights are too sharp.",
+        seen_in="mlc-ai/mlc-llm#3426",
+        hint="What keeps the size of a dot product from growing with the number of components?",
+    ),
+    "times": Wrong(
+        "The scores are multiplied by √d_k instead of divided. A `scale` of 1/√d_k is a factor.",
+        seen_in="esceptico/perceiver-io#9",
+        hint="Should longer vectors give larger or equal scores?",
+    ),
+    "by d": Wrong(
+        "The scores are divided by d_k instead of √d_k, so the weights are too flat.",
+        hint="The spread of a dot product grows like √d_k; which divisor undoes that?",
+    ),
+    "by n": Wrong(
+        "The scores are divided by √n_k, the number of keys; d_k is the number of components of one key.",
+        hint="Which axis of `keys` counts components?",
+    ),
+}
+
+
+def shifted_exp(scores, shift="max"):
+    """exp with the chosen shift; the largest of all scores is what some subtract where each row has its own."""
+    if shift == "max":
+        scores = scores - scores.max(axis=-1, keepdims=True)
+    elif shift == "mean":
+        scores = scores - scores.mean(axis=-1, keepdims=True)
+    elif shift == "largest of all":
+        scores = scores - scores.max()
+    return np.exp(scores)
+
+
+def scaled(product, query, keys, scale):
+    d, n = keys.shape[-1], keys.shape[0]
+    divisor = {"root": np.sqrt(d), "none": 1.0, "times": 1 / np.sqrt(d), "by d": float(d), "by n": np.sqrt(n)}[scale]
+    return product / divisor
+
+
+def query_and_keys(rng):
+    """Unequal sizes, tall and wide, both dtypes; no probe where √d_k, d_k and √n_k coincide."""
+    sizes = [(5, 6), (7, 3), (4, 9)]  # (n_k, d_k)
+    pairs = [(rng.normal(size=d), rng.normal(size=(n, d))) for n, d in sizes]
+    return [*pairs, tuple(a.astype(np.float32) for a in pairs[0])]

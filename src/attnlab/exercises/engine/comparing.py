@@ -1,0 +1,67 @@
+"""When do two observations agree? The tolerance is what the reference itself loses in the answer's precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .running import Observation, observe
+
+_EXACT = np.finfo(np.float64)
+
+
+def cast(arguments: Sequence[Any], dtype: np.dtype) -> tuple[Any, ...]:
+    """The same arguments with every floating array in `dtype`; integers, masks and plain numbers stay."""
+    return tuple(a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in arguments)
+
+
+def precision(observation: Observation, arguments: Sequence[Any]) -> np.dtype:
+    """The precision to judge by: the lowest floating type among the answer and what it was given.
+
+    An answer may be stored in float64 and still carry only what float32 inputs left of it.
+    """
+    carried = [observation.array, *arguments]
+    types = [a.dtype for a in carried if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+    return min(types, key=lambda dtype: dtype.itemsize, default=np.dtype(np.float64))
+
+
+def tolerance(reference: Callable, arguments: Sequence[Any], dtype: np.dtype) -> float:
+    """Absolute error to grant an answer in `dtype`: eight times what the reference loses there, and a few last digits.
+
+    The loss in float64 cannot be measured by casting, so it is the loss in float32, scaled by the two precisions.
+    """
+    probe = np.dtype(np.float32) if dtype == np.float64 else dtype
+    exact = observe(reference, cast(arguments, np.dtype(np.float64))).array
+    rough = observe(reference, cast(arguments, probe)).array
+    if exact is None or rough is None or exact.shape != rough.shape or exact.size == 0:
+        return 0.0
+    with np.errstate(all="ignore"):
+        lost = np.abs(exact - rough.astype(np.float64))
+        lost = float(np.max(lost, where=np.isfinite(lost), initial=0.0))
+        size = float(np.max(np.abs(exact), where=np.isfinite(exact), initial=1.0))
+    eps = float(np.finfo(dtype).eps)
+    lost *= eps / float(np.finfo(probe).eps)
+    return 8 * lost + (4 * eps + 1e-12) * size
+
+
+def agree(expected: Observation, received: Observation, atol: float) -> bool:
+    """True when both calls did the same: numbers, shape, kind of dtype, and the same arguments left or modified.
+
+    NaN equals NaN and each infinity itself. Two exceptions agree when they have the same type. The tolerance grows
+    with the numbers compared: a twin's may be larger than the reference's, from which it was measured.
+    """
+    if expected.changed != received.changed:
+        return False
+    if expected.failure or received.failure:
+        return bool(expected.failure and received.failure) and expected.failure.kind == received.failure.kind
+    if expected.array is None or received.array is None:
+        return False
+    a, b = expected.array, received.array
+    if a.shape != b.shape or (a.dtype.kind == "f") != (b.dtype.kind == "f"):
+        return False
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(all="ignore"):
+        near = np.abs(a - b) <= atol * (1 + np.abs(a))
+    return bool((near | (a == b) | (np.isnan(a) & np.isnan(b))).all())

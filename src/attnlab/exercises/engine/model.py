@@ -1,0 +1,243 @@
+"""An exercise is a reference and its wrong twins.
+
+    @exercise("1.2", points=2, section="The weights", hints=["Which axis are the keys on?"])
+    def attention_weights(query, keys):
+        '''Weights of one query over the keys. query (d_k,), keys (n_k, d_k) → (n_k,)'''
+        return softmax(keys @ query / np.sqrt(query.shape[-1]))
+
+A twin is added because people make that mistake (`mistake`), or because it is one wrong turn at a choice point
+(`choice_points`: single wrong turns and pairs of them are twins). `variant` adds correct code that must be accepted.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import os
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import cards, learner
+from .comparing import tolerance
+from .judging import judge
+from .running import TIME_LIMIT, Observation, observe
+
+CHECK_SEED = 2017  # ordinary probes of `check` are drawn once from this seed: a card shows the same numbers every time
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One wrong turn: what went wrong, in words that teach; a public report where it was seen; a question that helps.
+
+    `same_as` names another wrong turn that is the same function on every input: the card then reads "either … or …".
+    """
+
+    text: str
+    seen_in: str = ""
+    hint: str = ""
+    same_as: str = ""
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A wrong function and the turns that lead to it. The reference is the twin with no turns."""
+
+    turns: tuple[str, ...]
+    function: Callable
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Arguments for one call. A hard probe also has a name and what a failure on it means."""
+
+    arguments: tuple[Any, ...]
+    name: str = ""
+    remark: str = ""
+    arrays_only: bool = False
+
+
+@dataclass(frozen=True)
+class Hard:
+    """A fixed, difficult input: `remark` says what a wrong answer on it means; `arrays_only` spares torch answers."""
+
+    arguments: tuple[Any, ...]
+    remark: str
+    arrays_only: bool = False
+
+
+class Exercise:
+    """A reference with everything the checker knows about it. Made by `exercise`; used as `ch1.name.check()`."""
+
+    def __init__(self, reference: Callable, number: str, points: int, section: str, hints: Sequence[str]) -> None:
+        self.reference, self.number, self.points, self.section = reference, number, points, section
+        self.hints, self.name = tuple(hints), reference.__name__
+        self.wrong: dict[str, Wrong] = {}
+        self.variants: dict[str, Callable] = {}
+        self._twins: list[Twin] = []
+        self._probes: Callable | None = None
+        self._hard: Callable | None = None
+        self._hints_given = 0
+
+    # ---- declared by the author of a chapter -------------------------------------------------------------------
+
+    def probes(self, function: Callable) -> Callable:
+        """Ordinary inputs: `function(rng)` gives a list of argument tuples, of unequal sizes and both float dtypes."""
+        self._probes = function
+        return function
+
+    def hard_probes(self, function: Callable) -> Callable:
+        """Fixed inputs: `function()` gives {name: Hard(arguments, remark)}."""
+        self._hard = function
+        return function
+
+    def mistake(self, name: str, text: str, *, seen_in: str = "", hint: str = "", same_as: str = "") -> Callable:
+        """Add one wrong twin that belongs to no choice point."""
+
+        def add(function: Callable) -> Callable:
+            self._add_wrong(name, Wrong(text, seen_in, hint, same_as))
+            self._twins.append(Twin((name,), function))
+            return function
+
+        return add
+
+    def choice_points(self, **choices: dict[str, Wrong]) -> Callable:
+        """`scale={"none": Wrong(…), …}`: the decorated function takes `scale=` and defaults to the right turn.
+
+        Each wrong turn is a twin named "scale: none"; each pair of wrong turns at different points is one more.
+        """
+
+        def add(function: Callable) -> Callable:
+            turns = [(point, turn) for point, wrong in choices.items() for turn in wrong]
+            for point, turn in turns:
+                self._add_wrong(f"{point}: {turn}", choices[point][turn])
+            pairs = [(a, b) for a, b in itertools.combinations(turns, 2) if a[0] != b[0]]
+            for taken in [(turn,) for turn in turns] + pairs:
+                names = tuple(f"{point}: {turn}" for point, turn in taken)
+                self._twins.append(Twin(names, functools.partial(function, **dict(taken))))
+            return function
+
+        return add
+
+    def variant(self, function: Callable) -> Callable:
+        """Add correct code in another form; the tests hold the checker to accepting it."""
+        self.variants[function.__name__] = function
+        return function
+
+    def _add_wrong(self, name: str, wrong: Wrong) -> None:
+        if name in self.wrong:
+            raise ValueError(f"exercise {self.number} has a mistake {name!r} already; give this one another name")
+        self.wrong[name] = wrong
+
+    # ---- read by the checker ------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def twins(self) -> list[Twin]:
+        """The reference first, then every wrong twin, single turns before pairs."""
+        return [Twin((), self.reference), *sorted(self._twins, key=lambda twin: len(twin.turns))]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(inspect.signature(self.reference).parameters)
+
+    @functools.lru_cache(maxsize=4)  # noqa: B019 - exercises live as long as the session
+    def ordinary(self, seed: int = CHECK_SEED) -> list[Probe]:
+        return [Probe(tuple(arguments)) for arguments in self._probes(np.random.default_rng(seed))]
+
+    @functools.cached_property
+    def hard(self) -> list[Probe]:
+        hard = self._hard() if self._hard else {}
+        return [Probe(tuple(h.arguments), name, h.remark, h.arrays_only) for name, h in hard.items()]
+
+    @functools.lru_cache(maxsize=4)  # noqa: B019
+    def totals(self, seed: int) -> np.ndarray:
+        """The sum of what each twin returns on each ordinary probe, NaN for no numbers: a quick first sieve."""
+        done = [self.done_by(i, seed, "ordinary") for i in range(len(self.twins))]
+        return np.array([[observation.total for observation in one] for one in done])
+
+    def probes_of(self, tier: str, seed: int) -> list[Probe]:
+        return self.hard if tier == "hard" else self.ordinary(seed)
+
+    @functools.lru_cache(maxsize=16)  # noqa: B019
+    def tolerances(self, seed: int, tier: str, dtype: np.dtype) -> tuple[float, ...]:
+        return tuple(tolerance(self.reference, p.arguments, dtype) for p in self.probes_of(tier, seed))
+
+    @functools.lru_cache(maxsize=1024)  # noqa: B019
+    def done_by(self, index: int, seed: int, tier: str) -> tuple[Observation, ...]:
+        """What the twin `twins[index]` does on every probe of a tier; remembered, so a second check costs little."""
+        return tuple(observe(self.twins[index].function, p.arguments) for p in self.probes_of(tier, seed))
+
+    # ---- said by the learner ------------------------------------------------------------------------------------
+
+    def judge(self, function: Callable, seed: int = CHECK_SEED, seconds: float = TIME_LIMIT) -> cards.Verdict:
+        """The verdict on `function`, without showing it."""
+        return judge(self, function, seed, seconds)
+
+    def check(self, function: Callable | None = None) -> None:
+        """Judge your function and show one card. Without an argument it takes the function of this exercise's name.
+
+        Never raises in a session; while nbgrader grades or validates, a wrong answer raises AssertionError.
+        """
+        if function is None:
+            function = learner.find(self.name, depth=1)
+        verdict = self._verdict(function)
+        cards.show(verdict)
+        if not verdict.correct and os.environ.get("NBGRADER_EXECUTION"):
+            raise AssertionError(str(verdict))
+
+    def _verdict(self, function: Any) -> cards.Verdict:
+        label = {"number": self.number, "name": self.name, "points": self.points}
+        if function is learner.MISSING or isinstance(function, Exercise):
+            return cards.Verdict(
+                "missing", f"There is no function {self.name} yet", ["Run the cell above, then this one."], **label
+            )
+        if not callable(function):
+            kind = type(function).__name__
+            return cards.Verdict(
+                "missing",
+                f"{self.name} is not a function",
+                [f"The name now means an object of type {kind}. Run the cell above again, then this one."],
+                **label,
+            )
+        try:
+            return self.judge(function)
+        except Exception as error:  # a fault of ours must not end a learner's session
+            words = f"A fault of the course, not of your code ({type(error).__name__}: {error}). Please report it."
+            return cards.Verdict("internal", "The checker itself failed", [words], **label)
+
+    def hint(self) -> None:
+        """Show the next hint; after the last one they begin again."""
+        number = self._hints_given % len(self.hints)
+        self._hints_given += 1
+        cards.show(cards.Note(f"Hint {number + 1} of {len(self.hints)}", self.hints[number]))
+
+    def solution(self) -> None:
+        """Show the reference."""
+        cards.show(cards.Note(f"Solution of exercise {self.number}", code=self.solution_source))
+
+    @property
+    def solution_source(self) -> str:
+        """The reference as a learner would write it: without the decorator."""
+        lines = textwrap.dedent(inspect.getsource(self.reference)).splitlines()
+        start = next(i for i, line in enumerate(lines) if line.startswith("def "))
+        return "\n".join(lines[start:])
+
+    @property
+    def stub(self) -> str:
+        """What the learner starts from: the signature and its docstring."""
+        doc = textwrap.indent(f'"""{inspect.getdoc(self.reference)}"""', "    ")
+        return f"def {self.name}{inspect.signature(self.reference)}:\n{doc}\n    ...  # your code"
+
+    def __repr__(self) -> str:
+        return f"<exercise {self.number} {self.name}: .check() .hint() .solution()>"
+
+
+def exercise(number: str, *, points: int, section: str, hints: Sequence[str]) -> Callable[[Callable], Exercise]:
+    """Make the decorated reference an `Exercise`. `section` is the heading to reread; at least one hint."""
+    if not hints:
+        raise ValueError(f"exercise {number} has no hint; give at least one question that helps")
+    return lambda reference: Exercise(reference, number, points, section, hints)

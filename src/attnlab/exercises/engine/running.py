@@ -1,0 +1,213 @@
+"""Run code from outside and write down what it did: an `Observation`, never an exception."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import copy
+import ctypes
+import io
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+TIME_LIMIT = 5.0  # seconds for all probes of one check together; the probes are tiny
+KEPT_OUTPUT = 2_000  # characters of printed text that a card can show
+
+
+class OutOfTime(BaseException):
+    """Raised inside code that runs too long. A BaseException, so that `except Exception` does not swallow it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception of the observed code: its type, message, and the line of that code which raised it."""
+
+    kind: str
+    message: str
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one call did. Exactly one of `array` and `failure` is set, or neither: then `returned` is no array.
+
+    array      the returned numbers as NumPy array (tensors detached and copied)
+    returned   the name of the returned type, as the learner would write it
+    raw        the returned object itself, for a closer description
+    failure    the exception, if one was raised
+    changed    positions of the arguments that the call modified
+    printed    the first characters of what was printed, and `printed_size` how many there were
+    warned     messages of the warnings it raised
+    """
+
+    array: np.ndarray | None = None
+    returned: str = ""
+    raw: Any = None
+    failure: Failure | None = None
+    changed: tuple[int, ...] = ()
+    printed: str = ""
+    printed_size: int = 0
+    warned: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """The sum of the numbers, NaN where there are none."""
+        with np.errstate(all="ignore"):
+            return float("nan") if self.array is None else float(self.array.sum(dtype=np.float64))
+
+    @property
+    def finite(self) -> bool:
+        """True when the call gave numbers, all of them finite: only such values are evidence of a mistake."""
+        return self.array is not None and bool(np.all(np.isfinite(self.array)))
+
+
+class _Excerpt(io.TextIOBase):
+    """A stream that keeps the beginning of what is written and counts the rest: megabytes cost nothing."""
+
+    def __init__(self) -> None:
+        self.kept, self.size = "", 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        text = str(text)
+        if self.size < KEPT_OUTPUT:
+            self.kept += text[: KEPT_OUTPUT - self.size]
+        self.size += len(text)
+        return len(text)
+
+
+class Deadline:
+    """Raise `OutOfTime` in the thread that entered, once `seconds` have passed, and again until it leaves.
+
+    It works between Python bytecodes on every system: an endless Python loop ends, a single endless call into C
+    does not. Again and again, because a bare `except:` inside a loop would swallow a single one.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.fired = seconds, False
+        self._left, self._lock = threading.Event(), threading.Lock()
+
+    def _watch(self, thread: int) -> None:
+        wait = self.seconds
+        while not self._left.wait(wait):
+            with self._lock:
+                if not self._left.is_set():
+                    self.fired = True
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(OutOfTime))
+            wait = 0.05
+
+    def __enter__(self) -> Deadline:
+        self._thread = threading.get_ident()
+        threading.Thread(target=self._watch, args=(self._thread,), daemon=True).start()
+        return self
+
+    def __exit__(self, *exception: object) -> bool:
+        while True:  # an exception already on its way may arrive anywhere in here: start over
+            try:
+                with self._lock:
+                    self._left.set()
+                if self.fired:
+                    # Let it arrive here. Taking it back (with NULL) would leave CPython 3.11's flag for pending
+                    # exceptions set: every later call is slower, and under a tracer the program stands still.
+                    for _ in range(100):
+                        pass
+                return exception[0] is OutOfTime
+            except OutOfTime:
+                continue
+
+
+@contextlib.contextmanager
+def _quiet(output: _Excerpt):
+    """Catch what is printed and warned; refuse `input()`, which would wait for ever."""
+
+    def no_input(*_: object) -> str:
+        raise RuntimeError("input() was called; a checked function gets everything from its arguments")
+
+    asked, builtins.input = builtins.input, no_input
+    try:
+        with (
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(output),
+            warnings.catch_warnings(record=True) as caught,
+            np.errstate(all="warn", under="ignore"),  # restored afterwards, whatever np.seterr the code calls
+        ):
+            warnings.simplefilter("always")
+            yield caught
+    finally:
+        builtins.input = asked
+
+
+def as_array(value: Any) -> np.ndarray | None:
+    """The numbers in `value` as a NumPy array of its own, or None when `value` is not an array or a number."""
+    if isinstance(value, np.ndarray | np.generic | int | float):
+        array = np.array(value)
+        return array if array.dtype.kind in "fiub" else None
+    if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
+        tensor = value.detach().cpu()
+        if not tensor.dtype.is_floating_point or "bfloat16" not in str(tensor.dtype):
+            return np.array(tensor.numpy())
+        return np.array(tensor.float().numpy())
+    return None
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)[:500]
+    except Exception:  # an exception class from outside may fail to print itself
+        return ""
+
+
+def _where(error: BaseException) -> str:
+    """The line of the learner's code that raised: the last frame that belongs to no installed package."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "site-packages" not in f.filename and __file__ != f.filename]
+    return (own[-1].line or "").strip() if own else ""
+
+
+def observe(function: Callable, arguments: Sequence[Any], convert: Callable = lambda x: x) -> Observation:
+    """Call `function` on copies of `arguments` and write down what happened.
+
+    `convert` turns each array into what the function expects (a tensor, for answers written in torch).
+    `OutOfTime` and the user's own stop pass through; every other exception, SystemExit included, is written down.
+    """
+    given = copy.deepcopy(tuple(arguments))
+    output, failure, result = _Excerpt(), None, None
+    with _quiet(output) as caught:
+        try:
+            result = function(*(convert(a) if isinstance(a, np.ndarray) else a for a in given))
+        except (OutOfTime, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            failure = Failure(type(error).__name__, _message(error), _where(error))
+        array = None if failure else as_array(result)
+    changed = tuple(i for i, (a, b) in enumerate(zip(arguments, given, strict=True)) if not _same(a, b))
+    return Observation(
+        array=array,
+        returned="" if failure else type(result).__name__,
+        raw=None if failure or array is not None else result,
+        failure=failure,
+        changed=changed,
+        printed=output.kept,
+        printed_size=output.size,
+        warned=tuple(dict.fromkeys(str(w.message) for w in caught)),
+    )
+
+
+def _same(before: Any, after: Any) -> bool:
+    if isinstance(before, np.ndarray):
+        return before.shape == after.shape and before.dtype == after.dtype and before.tobytes() == after.tobytes()
+    return before == after
+
+
+def loaded_torch() -> Any:
+    """The torch module if the session has imported it already, else None. The checker itself never imports it."""
+    return sys.modules.get("torch")
