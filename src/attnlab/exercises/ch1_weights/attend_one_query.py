@@ -12,6 +12,9 @@ from ..engine import Hard, Wrong, exercise
     "1.8",
     points=3,
     section="Any number of pairs",
+    statement=(
+        "Attention for one query, from the inputs to the output. You may use `softmax`, and nothing else of\n`attnlab`."
+    ),
     hints=[
         "Three steps, one line each: scores, weights, mixture. You have written all three.",
         "Scores: dot products divided by √d_k. Weights: softmax. Output: the weights mix the *values*, not the keys.",

@@ -12,6 +12,10 @@ from ..engine import Hard, Wrong, exercise
     "1.6",
     points=2,
     section="A first look at masks",
+    statement=(
+        "Some keys may not be used. Give them the weight 0, and let the allowed ones share the whole. You may\n"
+        "use `softmax`. At least one key is allowed."
+    ),
     hints=[
         "A forbidden key should get the weight 0. Which score gives that, given that exp(score) must be 0?",
         "`np.where(allowed, scores, -np.inf)` gives forbidden keys the score −∞; softmax does the rest.",

@@ -12,6 +12,10 @@ from ..engine import Hard, Wrong, exercise
     "1.3",
     points=1,
     section="From query and keys to scores",
+    statement=(
+        "Score one query against all keys: each dot product, divided by the root of the number of components.\n"
+        "For the query [1, 0] and the keys [1, 0], [0, 1] the scores are 1/√2 and 0."
+    ),
     hints=[
         "The score of key i is the dot product of the query with row i of `keys`, divided by √d_k.",
         "`keys @ query` gives all dot products; d_k is `query.shape[-1]`.",

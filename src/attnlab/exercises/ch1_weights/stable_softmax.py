@@ -10,6 +10,10 @@ from ..engine import Hard, Wrong, exercise
     "1.2",
     points=2,
     section="From scores to weights",
+    statement=(
+        "Write softmax without a library's help. It should work for one row of scores and for a table (each\n"
+        "row on its own), and for scores as large as 1000."
+    ),
     hints=[
         "Three steps: subtract the largest score of each row, take `np.exp`, divide by the sum of each row.",
         "`keepdims=True` keeps the summed axis: a table of shape (3, 4) can be divided by sums of shape (3, 1).",

@@ -12,6 +12,10 @@ from ..engine import Hard, Wrong, exercise
     "1.7",
     points=2,
     section="Content addressing, and its gradient",
+    statement=(
+        "How does weight i answer when score j rises a little? Build the table of all these derivatives. You\n"
+        "may use `softmax`."
+    ),
     hints=[
         "On the diagonal stands αᵢ(1 − αᵢ), everywhere else −αᵢαⱼ.",
         "`np.diag(w)` makes a diagonal table, `np.outer(w, w)` the table of all products.",

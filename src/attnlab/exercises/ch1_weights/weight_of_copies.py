@@ -10,6 +10,11 @@ from ..engine import Hard, Wrong, exercise
     "1.5",
     points=1,
     section="Copies of a key",
+    statement=(
+        "There are two different keys. The first occurs `copies` times, the second once; the first scores\n"
+        "`difference` higher. How much weight do the copies have together? Find the closed form first, on\n"
+        "paper."
+    ),
     hints=[
         "Write the two exponentials: n equal ones for the copies, one for the other key. Divide by e^(s₂).",
         "n·e^Δ is e^(Δ + ln n): a copy count acts like a bonus of ln n on the score.",

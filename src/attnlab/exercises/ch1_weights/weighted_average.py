@@ -12,6 +12,10 @@ from ..engine import Hard, Wrong, exercise
     "1.1",
     points=1,
     section="Two values and their shares",
+    statement=(
+        "Mix any number of values with given shares. Each row of `values` is one value; `weights[i]` is the\n"
+        "share of row `i`. With the shares ½, ½ and the values [2, 0], [0, 4] the answer is [1, 2]."
+    ),
     hints=[
         "Each value is a row of `values`. Its share is the number at the same place in `weights`.",
         "Multiply row i by weight i and add the rows. `weights @ values` says that in one product.",

@@ -12,6 +12,7 @@ from ..engine import Hard, Wrong, exercise
     "1.4",
     points=1,
     section="Temperature",
+    statement="Turn scores into weights at a given temperature. You may use `softmax`.",
     hints=[
         "The temperature acts on the scores, before softmax.",
         "Divide by it: a high temperature makes scores alike, a low one drives them apart.",

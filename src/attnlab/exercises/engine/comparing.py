@@ -9,12 +9,11 @@ import numpy as np
 
 from .running import Observation, observe
 
-_EXACT = np.finfo(np.float64)
-
 
 def cast(arguments: Sequence[Any], dtype: np.dtype) -> tuple[Any, ...]:
     """The same arguments with every floating array in `dtype`; integers, masks and plain numbers stay."""
-    return tuple(a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in arguments)
+    with np.errstate(over="ignore"):  # a hard probe may hold numbers that a small dtype cannot
+        return tuple(a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in arguments)
 
 
 def precision(observation: Observation, arguments: Sequence[Any]) -> np.dtype:
@@ -27,30 +26,37 @@ def precision(observation: Observation, arguments: Sequence[Any]) -> np.dtype:
     return min(types, key=lambda dtype: dtype.itemsize, default=np.dtype(np.float64))
 
 
-def tolerance(reference: Callable, arguments: Sequence[Any], dtype: np.dtype) -> float:
-    """Absolute error to grant an answer in `dtype`: eight times what the reference loses there, and a few last digits.
+def size(numbers: np.ndarray) -> float:
+    """The largest finite magnitude, at least 1: what a tolerance is relative to."""
+    magnitudes = np.abs(numbers.astype(np.float64))
+    return float(np.max(magnitudes, where=np.isfinite(magnitudes), initial=1.0))
 
-    The loss in float64 cannot be measured by casting, so it is the loss in float32, scaled by the two precisions.
+
+def tolerance(reference: Callable, arguments: Sequence[Any], dtype: np.dtype) -> float:
+    """Error to grant an answer in `dtype`, relative to its size: eight times what the reference itself loses there.
+
+    A few last digits are added. The loss in float64 cannot be measured by casting: it is the loss in float32, scaled by
+    the two precisions.
     """
     probe = np.dtype(np.float32) if dtype == np.float64 else dtype
     exact = observe(reference, cast(arguments, np.dtype(np.float64))).array
     rough = observe(reference, cast(arguments, probe)).array
+    eps = float(np.finfo(dtype).eps)
+    least = 4 * eps + 1e-12
     if exact is None or rough is None or exact.shape != rough.shape or exact.size == 0:
-        return 0.0
+        return least
     with np.errstate(all="ignore"):
         lost = np.abs(exact - rough.astype(np.float64))
-        lost = float(np.max(lost, where=np.isfinite(lost), initial=0.0))
-        size = float(np.max(np.abs(exact), where=np.isfinite(exact), initial=1.0))
-    eps = float(np.finfo(dtype).eps)
-    lost *= eps / float(np.finfo(probe).eps)
-    return 8 * lost + (4 * eps + 1e-12) * size
+    lost = float(np.max(lost, where=np.isfinite(lost), initial=0.0)) * eps / float(np.finfo(probe).eps)
+    return 8 * lost / size(exact) + least
 
 
-def agree(expected: Observation, received: Observation, atol: float) -> bool:
-    """True when both calls did the same: numbers, shape, kind of dtype, and the same arguments left or modified.
+def agree(expected: Observation, received: Observation, rtol: float) -> bool:
+    """True when both calls did the same: numbers, shape, and the same arguments left or modified.
 
-    NaN equals NaN and each infinity itself. Two exceptions agree when they have the same type. The tolerance grows
-    with the numbers compared: a twin's may be larger than the reference's, from which it was measured.
+    Whole numbers may come as integers or as floats (`keys @ query` of integers is right); truth values are no numbers.
+    NaN equals NaN and each infinity itself. Two exceptions agree when they have the same type. The tolerance is
+    relative to the largest of the expected numbers.
     """
     if expected.changed != received.changed:
         return False
@@ -59,9 +65,9 @@ def agree(expected: Observation, received: Observation, atol: float) -> bool:
     if expected.array is None or received.array is None:
         return False
     a, b = expected.array, received.array
-    if a.shape != b.shape or (a.dtype.kind == "f") != (b.dtype.kind == "f"):
+    if a.shape != b.shape or (a.dtype.kind == "b") != (b.dtype.kind == "b"):
         return False
     a, b = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(all="ignore"):
-        near = np.abs(a - b) <= atol * (1 + np.abs(a))
+        near = np.abs(a - b) <= rtol * size(a)
     return bool((near | (a == b) | (np.isnan(a) & np.isnan(b))).all())

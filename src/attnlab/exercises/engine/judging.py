@@ -15,7 +15,7 @@ import numpy as np
 
 from . import describing
 from .cards import Verdict
-from .comparing import agree, precision
+from .comparing import agree, precision, size
 from .learner import untouched
 from .running import TIME_LIMIT, Deadline, Observation, OutOfTime, loaded_torch, observe
 
@@ -80,25 +80,27 @@ class Answer:
         probes = self.exercise.probes_of(tier, self.seed)
         for i, (a, b) in enumerate(zip(theirs, mine, strict=False)):
             if b is not None:
-                atol = self.exercise.tolerances(self.seed, tier, precision(b, probes[i].arguments))[i]
-                if not agree(a, b, atol):
+                rtol = self.exercise.tolerances(self.seed, tier, precision(b, probes[i].arguments))[i]
+                if not agree(a, b, rtol):
                     yield i
 
-    def possible(self) -> np.ndarray:
-        """Indices of the twins whose sums on the ordinary probes are this answer's: only those are compared in full."""
+    def possible(self, turns: int) -> list[int]:
+        """The twins with that many wrong turns that do the same on every ordinary probe.
+
+        A sieve first: their sums must be this answer's. Only what passes is compared in full.
+        """
         probes, mine = self.exercise.ordinary(self.seed), np.array([o.total for o in self.ordinary])
-        theirs = self.exercise.totals(self.seed)
-        atol = [
-            self.exercise.tolerances(self.seed, "ordinary", precision(o, p.arguments))[i] * max(np.size(o.array), 1)
-            for i, (o, p) in enumerate(zip(self.ordinary, probes, strict=True))
-        ]
+        indices, theirs = self.exercise.totals(self.seed, turns)
+        atol = np.zeros(len(probes))
+        for i, (o, p) in enumerate(zip(self.ordinary, probes, strict=True)):
+            if o.array is not None:
+                rtol = self.exercise.tolerances(self.seed, "ordinary", precision(o, p.arguments))[i]
+                atol[i] = 2 * rtol * o.array.size * size(o.array)
         with np.errstate(invalid="ignore"):
-            same = (
-                (np.abs(theirs - mine) <= np.array(atol) * (1 + np.abs(theirs)))
-                | (theirs == mine)
-                | (np.isnan(theirs) & np.isnan(mine))
-            )
-        return np.flatnonzero(same.all(axis=1))
+            same = (np.abs(theirs - mine) <= atol) | (theirs == mine)
+        same |= np.isnan(theirs) & np.isnan(mine)
+        passed = [i for i, one in zip(indices, same, strict=True) if one.all()]
+        return [i for i in passed if not any(True for _ in self.differences(i, "ordinary"))]
 
     def evidence(self) -> int:
         return sum(o.finite for o in self.ordinary)
@@ -109,21 +111,18 @@ def _same(argument: object) -> object:
 
 
 def recognise(answer: Answer) -> Recognised:
-    """Explain an answer with as few wrong turns as possible."""
-    twins = answer.exercise.twins
+    """Explain an answer with as few wrong turns as possible: none (the reference), one, then two."""
     if answer.evidence() < NEEDED_EVIDENCE:
         return Recognised(())
-    candidates = [i for i in answer.possible() if not any(True for _ in answer.differences(i, "ordinary"))]
-    if not candidates:
-        return Recognised(())
-    surplus = {i: tuple(answer.differences(i, "hard")) for i in candidates}
-    explained = [i for i in candidates if not surplus[i]] or candidates
-    fewest = min(len(twins[i].turns) for i in explained)
-    best = [i for i in explained if len(twins[i].turns) == fewest]
-    left = surplus[best[0]]
-    if left:  # several candidates, none explains the hard probes: what all of them leave open is what is surely wrong
-        left = tuple(i for i in left if all(i in surplus[j] for j in best))
-    return Recognised(tuple(twins[i].turns for i in best), left)
+    twins, partly = answer.exercise.twins, {}
+    for turns in (0, 1, 2):
+        surplus = {i: tuple(answer.differences(i, "hard")) for i in answer.possible(turns)}
+        if explained := [i for i in surplus if not surplus[i]]:
+            return Recognised(tuple(twins[i].turns for i in explained))
+        partly = partly or surplus
+    # Nothing explains the hard probes too. What the simplest candidates all leave open is surely wrong.
+    left = set.intersection(*map(set, partly.values())) if partly else ()
+    return Recognised(tuple(twins[i].turns for i in partly), tuple(sorted(left)))
 
 
 def judge(exercise: Exercise, function: Callable, seed: int, seconds: float = TIME_LIMIT) -> Verdict:

@@ -1,6 +1,6 @@
 """An exercise is a reference and its wrong twins.
 
-    @exercise("1.2", points=2, section="The weights", hints=["Which axis are the keys on?"])
+    @exercise("1.2", points=2, section="The weights", statement="…", hints=["Which axis are the keys on?"])
     def attention_weights(query, keys):
         '''Weights of one query over the keys. query (d_k,), keys (n_k, d_k) → (n_k,)'''
         return softmax(keys @ query / np.sqrt(query.shape[-1]))
@@ -73,9 +73,11 @@ class Hard:
 class Exercise:
     """A reference with everything the checker knows about it. Made by `exercise`; used as `ch1.name.check()`."""
 
-    def __init__(self, reference: Callable, number: str, points: int, section: str, hints: Sequence[str]) -> None:
+    def __init__(
+        self, reference: Callable, number: str, points: int, section: str, statement: str, hints: Sequence[str]
+    ) -> None:
         self.reference, self.number, self.points, self.section = reference, number, points, section
-        self.hints, self.name = tuple(hints), reference.__name__
+        self.statement, self.hints, self.name = statement, tuple(hints), reference.__name__
         self.wrong: dict[str, Wrong] = {}
         self.variants: dict[str, Callable] = {}
         self._twins: list[Twin] = []
@@ -153,11 +155,15 @@ class Exercise:
         hard = self._hard() if self._hard else {}
         return [Probe(tuple(h.arguments), name, h.remark, h.arrays_only) for name, h in hard.items()]
 
-    @functools.lru_cache(maxsize=4)  # noqa: B019
-    def totals(self, seed: int) -> np.ndarray:
-        """The sum of what each twin returns on each ordinary probe, NaN for no numbers: a quick first sieve."""
-        done = [self.done_by(i, seed, "ordinary") for i in range(len(self.twins))]
-        return np.array([[observation.total for observation in one] for one in done])
+    @functools.lru_cache(maxsize=12)  # noqa: B019
+    def totals(self, seed: int, turns: int) -> tuple[list[int], np.ndarray]:
+        """Indices of the twins with that many wrong turns, and the sum of what each returns on each ordinary probe.
+
+        NaN where it returns no numbers. Made for one number of turns at a time: a right answer costs no twin.
+        """
+        indices = [i for i, twin in enumerate(self.twins) if len(twin.turns) == turns]
+        sums = [[o.total for o in self.done_by(i, seed, "ordinary")] for i in indices]
+        return indices, np.array(sums).reshape(len(indices), -1)
 
     def probes_of(self, tier: str, seed: int) -> list[Probe]:
         return self.hard if tier == "hard" else self.ordinary(seed)
@@ -236,8 +242,14 @@ class Exercise:
         return f"<exercise {self.number} {self.name}: .check() .hint() .solution()>"
 
 
-def exercise(number: str, *, points: int, section: str, hints: Sequence[str]) -> Callable[[Callable], Exercise]:
-    """Make the decorated reference an `Exercise`. `section` is the heading to reread; at least one hint."""
+def exercise(
+    number: str, *, points: int, section: str, statement: str, hints: Sequence[str]
+) -> Callable[[Callable], Exercise]:
+    """Make the decorated reference an `Exercise`.
+
+    `section` is the heading to reread, `statement` the task in Markdown (its docstring gives the shapes). At least one
+    hint.
+    """
     if not hints:
         raise ValueError(f"exercise {number} has no hint; give at least one question that helps")
-    return lambda reference: Exercise(reference, number, points, section, hints)
+    return lambda reference: Exercise(reference, number, points, section, statement, hints)

@@ -1,0 +1,203 @@
+// What the live figures share.  attnlab.figures puts this text in front of a figure's own, inside one function, so
+// that every output carries one classic script: no imports, no requests, one definition of the element a page.
+
+const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
+const fixed = (x, digits) => x.toFixed(digits).replace(/^-(?=[0.]+$)/, '').replace('-', '−'); // never "−0.0"
+const percent = (x) => fixed(100 * x, 1) + ' %';
+const softmax = (scores) => {
+  const top = Math.max(...scores), e = scores.map((s) => Math.exp(s - top)), sum = e.reduce((a, b) => a + b);
+  return e.map((x) => x / sum);
+};
+
+// A plot is an SVG whose user space is the data, y upwards, stretched over its box.  Letters and handles lie on top as
+// HTML, placed in percent: they keep their size at every width.
+class Plot {
+  constructor(x0, x1, y0, y1) { Object.assign(this, { x0, x1, y0, y1 }); }
+  left(x) { return `${(100 * (x - this.x0)) / (this.x1 - this.x0)}%`; }
+  top(y) { return `${(100 * (this.y1 - y)) / (this.y1 - this.y0)}%`; }
+  mark(x, y, html, kind = '') {
+    return `<span class="mark ${kind}" style="left:${this.left(x)};top:${this.top(y)}">${html}</span>`;
+  }
+  html({ label, x, y, xTicks, yTicks, shapes, marks = '' }) {
+    const grid = xTicks.map((t) => `M${t} ${this.y0}V${this.y1}`) + yTicks.map((t) => `M${this.x0} ${t}H${this.x1}`);
+    return `<div class="plot"><div role="img" aria-label="${label}"><svg preserveAspectRatio="none"
+      viewBox="${this.x0} ${-this.y1} ${this.x1 - this.x0} ${this.y1 - this.y0}"><g transform="scale(1 -1)">
+      <path class="grid" d="${grid.replaceAll(',', '')}"/>${shapes}</g></svg>
+      ${xTicks.map((t) => this.mark(t, this.y0, fixed(t, 0), 'xt')).join('')}
+      ${yTicks.map((t) => this.mark(this.x0, t, fixed(t, t % 1 && 1), 'yt')).join('')}
+      <span class="xl">${x}</span><span class="yl">${y}</span></div>${marks}</div>`;
+  }
+}
+
+// A figure has static `controls` (name → value, min, max, step, label; `log`: the slider moves in powers of ten;
+// without a range it is a checkbox), static `presets`, a static pure `compute(state)`, body() for its HTML, ready() for
+// listeners of its own, and draw(state, result), which returns a summary to be spoken.  In the HTML, data-t="name" is a
+// text that this.text() writes, and ref="name" an element kept in this.ref.
+class Figure extends HTMLElement {
+  static get observedAttributes() { return ['preset', ...Object.keys(this.controls)]; }
+  state = Object.fromEntries(Object.entries(this.constructor.controls).map(([name, c]) => [name, c.value]));
+  ref = {};
+  #texts = {};
+
+  attributeChangedCallback(name, _, value) {
+    const { controls, presets } = this.constructor, c = controls[name];
+    if (!c) Object.assign(this.state, presets[value]);
+    else if (c.min === undefined) this.state[name] = value !== null && value !== 'false';
+    else this.state[name] = value && isFinite(value) ? this.#value(c, this.#place(c, +value)) : c.value;
+    if (this.isConnected && this.shadowRoot) this.update();
+  }
+
+  #place = (c, value) => clamp(c.log ? Math.log10(Math.max(value, 1e-9)) : value, c.min, c.max);
+  #value = (c, place) => (c.log ? +(10 ** place).toPrecision(3) : c.step === 1 ? Math.round(place) : place);
+
+  connectedCallback() {
+    if (!this.shadowRoot) this.#build();
+    this.dataset.lmSuppressShortcuts = 'true'; // or JupyterLab takes the arrow keys
+    this.media = matchMedia('(prefers-color-scheme: dark)');
+    this.media.addEventListener('change', this.theme);
+    this.observer = new MutationObserver(this.theme);
+    const attributeFilter = ['data-theme', 'theme', 'data-jp-theme-light', 'data-vscode-theme-kind'];
+    for (const el of [document.documentElement, document.body]) this.observer.observe(el, { attributeFilter });
+    this.theme();
+    this.update();
+  }
+
+  disconnectedCallback() {
+    this.media.removeEventListener('change', this.theme);
+    this.observer.disconnect();
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.timer);
+  }
+
+  // The page's own choice of theme counts (pydata, Colab, VS Code, JupyterLab), and only then the system's.
+  theme = () => {
+    const html = document.documentElement, body = document.body.dataset;
+    const name = `${html.dataset.theme || html.getAttribute('theme') || body.vscodeThemeKind
+      || { true: 'light', false: 'dark' }[body.jpThemeLight]}`;
+    this.ref.card.classList.toggle('dark', /dark|contrast$/.test(name) || (!/light/.test(name) && this.media.matches));
+  };
+
+  #build() {
+    const { controls, presets } = this.constructor, root = this.attachShadow({ mode: 'open' });
+    const sliders = Object.entries(controls).map(([id, c]) => c.min === undefined ? '' : `<div class="slider">
+      <label for="${id}">${c.label}</label><b data-t="${id}"></b>
+      <input type="range" id="${id}" min="${c.min}" max="${c.max}" step="${c.step}"></div>`).join('');
+    const checks = Object.entries(controls).map(([id, c]) => c.min !== undefined ? ''
+      : `<label class="chip"><input type="checkbox" id="${id}">${c.label}</label>`).join('');
+    const chips = Object.keys(presets).map((p) => `<button type="button" class="chip">${p}</button>`).join('');
+    root.innerHTML = `<style>${CSS}</style><div class="card" ref="card">${this.body(`<div class="controls">
+      <div class="sliders">${sliders}</div><div class="chips" role="group" aria-label="presets">${chips}${checks}</div>
+      </div>`)}<p class="sr" role="status" data-t="live"></p></div>`;
+    for (const el of root.querySelectorAll('[ref]')) this.ref[el.getAttribute('ref')] = el;
+    for (const el of root.querySelectorAll('[data-t]'))
+      (this.#texts[el.dataset.t] ??= []).push(el.appendChild(document.createTextNode('')));
+    this.inputs = [...root.querySelectorAll('input')];
+    this.buttons = [...root.querySelectorAll('button')];
+    this.ready?.();
+    root.addEventListener('input', ({ target: i }) => this.change({
+      [i.id]: i.type === 'range' ? this.#value(controls[i.id], i.valueAsNumber) : i.checked }));
+    root.addEventListener('click', ({ target: b }) => presets[b.textContent] && this.glide(presets[b.textContent]));
+    root.addEventListener('keydown', (e) => { // a book turns its pages on ← and →
+      if (/^(Arrow|Page|Home|End)/.test(e.key)) e.stopPropagation();
+    });
+  }
+
+  // A change by the reader: drawn at once, told to the page.
+  change(changes) {
+    cancelAnimationFrame(this.frame);
+    Object.assign(this.state, changes);
+    const detail = { ...this.state, ...this.update() };
+    this.dispatchEvent(new CustomEvent('attn-change', { bubbles: true, composed: true, detail }));
+  }
+
+  // Moves there in a third of a second, so that the eye can follow; at once for readers who want no motion.
+  glide(target) {
+    const { controls } = this.constructor, from = { ...this.state }, start = performance.now();
+    if (matchMedia('(prefers-reduced-motion: reduce)').matches) return this.change(target);
+    const step = (now) => {
+      const t = clamp((now - start) / 350, 0, 1), s = t * t * (3 - 2 * t), between = {};
+      for (const name in target) {
+        const c = controls[name];
+        if (c.min === undefined) continue;
+        const a = this.#place(c, from[name]), b = this.#place(c, target[name]);
+        between[name] = this.#value(c, a + s * (b - a));
+      }
+      this.change(t < 1 ? between : target);
+      if (t < 1) this.frame = requestAnimationFrame(step);
+    };
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(step);
+  }
+
+  // Writes text nodes and attributes; never creates a node.
+  update() {
+    const { controls, presets, compute } = this.constructor, { state } = this, result = compute(state);
+    const summary = this.draw(state, result);
+    for (const i of this.inputs) {
+      if (i.type === 'checkbox') i.checked = state[i.id];
+      else {
+        i.value = this.#place(controls[i.id], state[i.id]);
+        i.setAttribute('aria-valuetext', `${i.previousElementSibling.textContent}. ${summary}`);
+      }
+    }
+    for (const b of this.buttons)
+      b.setAttribute('aria-pressed', Object.entries(presets[b.textContent]).every(([name, v]) => state[name] === v));
+    clearTimeout(this.timer); // speak when the reader has stopped, and not at the start
+    if (this.drawn) this.timer = setTimeout(() => this.text({ live: summary }), 700);
+    this.drawn = true;
+    return result;
+  }
+
+  text(values) {
+    for (const name in values)
+      for (const node of this.#texts[name]) if (node.data !== values[name]) node.data = values[name];
+  }
+}
+
+const CSS = `
+.card{--bg:#fff;--ink:#1c2530;--dim:#5a6673;--line:#dfe4ea;--soft:#f3f5f8;--k1:#0a66b0;--k2:#b44a00;
+  container-type:inline-size;box-sizing:border-box;max-width:46rem;margin:1rem 0;padding:1rem;
+  border:1px solid var(--line);border-radius:.6rem;background:var(--bg);color:var(--ink);color-scheme:light;
+  font:400 .875rem/1.45 system-ui,sans-serif;font-variant-numeric:tabular-nums;text-align:left;
+  print-color-adjust:exact;forced-color-adjust:none}
+@media screen{.dark{--bg:#14181e;--ink:#e8edf3;--dim:#a3afbb;--line:#343c46;--soft:#212831;--k1:#6db5f7;--k2:#ffa45c;
+  color-scheme:dark}}
+:host{display:block}:host([hidden]){display:none}
+p{margin:0}.h{font-size:.8125rem;color:var(--dim)}.h+*{font-size:.9375rem;font-weight:600;white-space:nowrap}
+.formula{margin-top:.75rem;padding:.5rem .75rem;border-radius:.4rem;background:var(--soft)}
+.formula p+p{margin-top:.2rem}.formula span,.nw{white-space:nowrap}sup{line-height:0;font-size:.78em}
+.caption{margin-top:.75rem;color:var(--dim);font-size:.8125rem}
+.c1{color:var(--k1)}.c2{color:var(--k2)}b{font-weight:600;white-space:nowrap}
+.plot{position:relative;margin:1.5rem 0 2.1rem 1.25rem}
+.plot svg{position:absolute;inset:0;width:100%;height:100%;overflow:visible}
+.plot [role=img]{position:absolute;inset:0}
+path,line{fill:none;stroke:currentColor;stroke-width:1.5px;vector-effect:non-scaling-stroke}
+.grid{stroke:var(--line);stroke-width:1px}.dash{stroke-dasharray:4 3;stroke:var(--dim)}
+.mark{position:absolute;transform:translate(-50%,-50%);white-space:nowrap}
+.xt,.yt,.xl,.yl{font-size:.6875rem;line-height:1;color:var(--dim);white-space:nowrap}
+.xt{transform:translate(-50%,.35rem)}.yt{transform:translate(calc(-100% - .35rem),-50%)}
+.xl,.yl{position:absolute;left:0}.xl{right:0;top:calc(100% + 1.2rem);text-align:center}.yl{bottom:calc(100% + .4rem)}
+.halo{text-shadow:0 0 2px var(--bg),0 0 2px var(--bg),0 0 3px var(--bg),0 0 4px var(--bg)}
+.disk{width:1.5rem;height:1.5rem;border-radius:50%;text-align:center;font-weight:600;line-height:1.45rem;
+  background:var(--ink);color:var(--bg);box-shadow:0 0 0 2px var(--bg)}
+.f1,.f2{background:var(--k1)}.f2{background:repeating-linear-gradient(135deg,var(--k2) 0 4px,var(--bg) 4px 6px);
+  box-shadow:inset 0 0 0 1.5px var(--k2)}
+.controls{margin-top:.5rem}.sliders{display:flex;flex-wrap:wrap;gap:.5rem 1.5rem}
+.slider{flex:1 9rem;display:grid;grid-template-columns:1fr auto}
+input[type=range]{grid-column:1/3;width:100%;height:2.5rem;margin:-.5rem 0 0;background:none;cursor:pointer;
+  appearance:none}
+::-webkit-slider-runnable-track{height:4px;border-radius:2px;background:var(--dim)}
+::-moz-range-track{height:4px;border-radius:2px;background:var(--dim)}
+::-webkit-slider-thumb{appearance:none;width:1.25rem;height:1.25rem;margin-top:calc(2px - .625rem);border-radius:50%;
+  background:var(--ink);border:2px solid var(--bg)}
+::-moz-range-thumb{box-sizing:border-box;width:1.25rem;height:1.25rem;border-radius:50%;background:var(--ink);
+  border:2px solid var(--bg)}
+.chips{display:flex;flex-wrap:wrap;gap:.5rem}
+.chip{display:inline-flex;align-items:center;gap:.4rem;min-height:2.5rem;box-sizing:border-box;padding:0 .75rem;
+  font:inherit;color:inherit;background:var(--soft);border:1px solid var(--line);border-radius:1.25rem;cursor:pointer}
+.chip[aria-pressed=true]{border-color:currentColor;box-shadow:inset 0 0 0 1px currentColor}
+.chip:hover{border-color:var(--dim)}
+.chip input{width:1.1rem;height:1.1rem;margin:0;accent-color:var(--ink)}
+:focus-visible{outline:3px solid var(--k1);outline-offset:2px}
+.sr{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+@media print{.controls{display:none}.card{break-inside:avoid}}`;

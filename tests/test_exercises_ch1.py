@@ -1,0 +1,152 @@
+"""Chapter 1's exercises: the proof of the checker, and answers as people type them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnlab import softmax
+from attnlab.exercises import ch1_weights as ch1
+from attnlab.exercises.engine import exercises_of, prove, table
+from attnlab.exercises.engine.judging import Answer, recognise
+from attnlab.exercises.engine.proving import _as_answer
+
+ROOT = Path(__file__).parents[1]
+SEEDS = range(200)
+EXERCISES = exercises_of(ch1)
+
+
+@pytest.fixture(scope="module")
+def proofs():
+    return [prove(one, SEEDS) for one in EXERCISES]
+
+
+def test_every_twin_is_rejected_and_recognised_as_itself_over_two_hundred_seeds(proofs):
+    assert [f"{p.exercise.name}: {f}" for p in proofs for f in p.failures] == []
+    assert sum(p.mistakes for p in proofs) == sum(len(e.wrong) for e in EXERCISES)
+
+
+def test_the_proof_table_of_the_book_is_fresh(proofs):
+    assert (ROOT / "book/_generated/proof.md").read_text("utf-8") == f"Seeds: 200 for each line.\n\n{table(proofs)}\n"
+
+
+def test_a_twin_handed_in_anew_is_judged_as_the_proof_judged_it():
+    for one in EXERCISES:
+        for i in range(0, len(one.twins), 5):
+            answer = Answer(one, one.twins[i].function, seed=7)
+            answer.run(60)
+            assert recognise(answer) == recognise(_as_answer(one, i, 7))
+
+
+def test_what_the_chapter_must_have():
+    assert [e.number for e in EXERCISES] == [f"1.{i}" for i in range(1, len(EXERCISES) + 1)]
+    assert len(EXERCISES) >= 6
+    for one in EXERCISES:
+        assert len(one.hints) >= 2 and len(one.ordinary()) >= 4 and one.statement and one.variants, one.name
+        assert {p.arguments[0].dtype for p in one.ordinary()} == {np.dtype("f4"), np.dtype("f8")}, one.name
+
+
+# ---- typed by hand: (exercise, answer, turns expected; () for correct) ---------------------------------------------
+
+
+def exp_over_sum(s):
+    return np.exp(s) / np.sum(np.exp(s), axis=-1, keepdims=True)
+
+
+def over_axis_0(s):
+    e = np.exp(s - s.max())
+    return e / e.sum(axis=0)
+
+
+def keepdims_missing(s):
+    e = np.exp(s)
+    return e / e.sum(axis=-1)
+
+
+def attention_on_keys(q, k, v):
+    return softmax(k @ q / np.sqrt(len(q))) @ k
+
+
+def attention_torch_style(query, keys, values):
+    import torch
+
+    q, k, v = (torch.as_tensor(x, dtype=torch.float64) for x in (query, keys, values))
+    return torch.nn.functional.scaled_dot_product_attention(q[None], k, v)[0]
+
+
+def attention_as_jacobian_of_logsumexp(query, keys, values):
+    """An unusual right one: the weights are the gradient of log Σ exp."""
+    s = (keys * query).sum(axis=1) / query.size**0.5
+    s = s.astype(float)
+    top = s.max()
+    lse = top + np.log(np.exp(s - top).sum())
+    return np.einsum("k,kd", np.exp(s - lse), values)
+
+
+def mask_then_renormalise(scores, allowed):
+    w = softmax(scores) * allowed
+    return w / w.sum()
+
+
+def mask_loop(scores, allowed):
+    best = max(s for s, ok in zip(scores, allowed, strict=True) if ok)
+    e = [float(np.exp(s - best)) if ok else 0.0 for s, ok in zip(scores, allowed, strict=True)]
+    return np.array(e) / sum(e)
+
+
+BY_HAND = [
+    (ch1.weighted_average, lambda w, v: v.mean(axis=0), ("share: equal",)),
+    (ch1.weighted_average, lambda w, v: (w[:, None] * v).mean(axis=0), ("total: mean",)),
+    (ch1.weighted_average, lambda w, v: w[:, None] * v, ("total: no sum",)),
+    (ch1.weighted_average, lambda w, v: v[np.argmax(w)], ("share: winner",)),
+    (ch1.weighted_average, lambda w, v: v.T @ w, ()),
+    (ch1.weighted_average, lambda w, v: sum(a * b for a, b in zip(w, v, strict=True)), ()),
+    (ch1.stable_softmax, exp_over_sum, ("shift: none",)),
+    (ch1.stable_softmax, lambda s: np.exp(s) / np.exp(s).sum(), ("axis: all", "shift: none")),
+    (ch1.stable_softmax, over_axis_0, ("axis: first",)),
+    (ch1.stable_softmax, lambda s: np.exp(s), ("divide: not", "shift: none")),
+    (ch1.stable_softmax, lambda s: s / s.sum(axis=-1, keepdims=True), ("function: no exp",)),
+    (ch1.stable_softmax, lambda s: np.apply_along_axis(softmax, -1, s), ()),
+    (ch1.scaled_scores, lambda q, k: k @ q, ("scale: none",)),
+    (ch1.scaled_scores, lambda q, k: k @ q / len(q), ("scale: by d",)),
+    (ch1.scaled_scores, lambda q, k: k @ q * np.sqrt(len(q)), ("scale: times",)),
+    (ch1.scaled_scores, lambda q, k: k @ q / np.sqrt(len(k)), ("scale: by n",)),
+    (ch1.scaled_scores, lambda q, k: softmax(k @ q / np.sqrt(len(q))), ("product: softmax",)),
+    (ch1.scaled_scores, lambda q, k: (k / np.sqrt(k.shape[1])) @ q, ()),
+    (ch1.weights_at_temperature, lambda s, T: softmax(s * T), ("use: times", "use: exponent")),
+    (ch1.weights_at_temperature, lambda s, T: softmax(s) / T, ("use: after",)),
+    (ch1.weights_at_temperature, lambda s, T: softmax(np.array(s) * T**-1.0), ()),
+    (ch1.weight_of_copies, lambda d, n: 1 / (1 + np.exp(-(d + n))), ("bonus: n",)),
+    (ch1.weight_of_copies, lambda d, n: n / (1 + np.exp(-d)), ("multiplied weight", "ratio of exponentials")),
+    (ch1.weight_of_copies, lambda d, n: n * np.exp(d) / (n * np.exp(d) + 1), ()),
+    (ch1.masked_weights, lambda s, a: softmax(s * a), ("where: scores times mask",)),
+    (ch1.masked_weights, lambda s, a: softmax(s) * a, ("where: after softmax",)),
+    (ch1.masked_weights, lambda s, a: softmax(np.where(a, -np.inf, s)), ("polarity: turned",)),
+    (ch1.masked_weights, mask_then_renormalise, ("renormalise: afterwards", "renormalise: shift by all")),
+    (ch1.masked_weights, mask_loop, ()),
+    (ch1.weight_derivatives, lambda s: np.diag(softmax(s) * (1 - softmax(s))), ("cross: diagonal only",)),
+    (ch1.weight_derivatives, lambda s: -np.outer(softmax(s), softmax(s)) + np.eye(len(s)) * softmax(s), ()),
+    (ch1.attend_one_query, lambda q, k, v: softmax(k @ q) @ v, ("scale: none",)),
+    (ch1.attend_one_query, attention_on_keys, ("mix: keys",)),
+    (ch1.attend_one_query, lambda q, k, v: softmax(k @ q / len(q) ** 0.5), ("mix: weights only",)),
+    (ch1.attend_one_query, lambda q, k, v: softmax(k @ q / v.shape[1] ** 0.5) @ v, ("scale: by d_v",)),
+    (ch1.attend_one_query, lambda q, k, v: (k @ q) @ v, ("no softmax, no scale",)),
+    (ch1.attend_one_query, attention_torch_style, ()),
+    (ch1.attend_one_query, attention_as_jacobian_of_logsumexp, ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "answer", "expected"), BY_HAND)
+def test_answers_as_people_type_them(one, answer, expected):
+    verdict = one.judge(answer)
+    if not expected:
+        assert verdict.correct, str(verdict)
+        return
+    readings = {expected} if len(expected) == 1 or expected in verdict.turns else {(name,) for name in expected}
+    assert set(verdict.turns) == readings and verdict.remarks == (), str(verdict)
+
+
+def test_several_readings_are_offered_as_either_or():
+    verdict = ch1.weights_at_temperature.judge(lambda s, T: softmax(s * T))
+    assert verdict.title == "One of these mistakes"
+    assert verdict.words[0].startswith("Either: ") and " — or: " in verdict.words[0]
