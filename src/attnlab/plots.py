@@ -12,10 +12,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 try:
+    import matplotlib
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("attnlab.plots needs matplotlib. Install it with: pip install matplotlib") from error
+
+# Load the backend now. Loaded inside rc_context, it would turn interactive mode on only until that context ends, and a
+# notebook would show the first picture and no other.
+plt.switch_backend(matplotlib.get_backend())
 
 BLUE, ORANGE, GREY = "#0a66b0", "#b44a00", "#5a6673"
 _LINES = [(BLUE, "-"), (ORANGE, (0, (5, 2))), (GREY, (0, (1, 1.2)))]

@@ -21,7 +21,10 @@ from ..engine import Hard, Wrong, exercise
     ],
 )
 def attend_one_query(query, keys, values):
-    """Attention for one query. query (d_k,), keys (n_k, d_k), values (n_k, d_v) → output (d_v,)"""
+    """Attention for one query.
+
+    query (d_k,), keys (n_k, d_k), values (n_k, d_v) → output (d_v,)
+    """
     scores = keys @ query / np.sqrt(query.shape[-1])
     weights = softmax(scores)
     return weights @ values

@@ -22,7 +22,10 @@ from ..engine import Hard, Wrong, exercise
     ],
 )
 def masked_weights(scores, allowed):
-    """Softmax over the allowed keys only. scores (n_k,), allowed (n_k,) of bool, True = may be used → (n_k,)"""
+    """Softmax over the allowed keys only.
+
+    scores (n_k,); allowed (n_k,) of bool, True = may be used → (n_k,)
+    """
     return softmax(np.where(allowed, scores, -np.inf))
 
 

@@ -22,7 +22,10 @@ from ..engine import Hard, Wrong, exercise
     ],
 )
 def scaled_scores(query, keys):
-    """Scaled dot products of one query with all keys. query (d_k,), keys (n_k, d_k) → (n_k,)"""
+    """Scaled dot products of one query with all keys.
+
+    query (d_k,), keys (n_k, d_k) → (n_k,)
+    """
     return keys @ query / np.sqrt(query.shape[-1])
 
 

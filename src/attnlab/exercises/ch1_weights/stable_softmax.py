@@ -20,7 +20,10 @@ from ..engine import Hard, Wrong, exercise
     ],
 )
 def stable_softmax(scores):
-    """Softmax along the last axis. scores (n_k,) or (n_q, n_k) → weights of the same shape; each row sums to 1"""
+    """Softmax along the last axis: each row sums to 1.
+
+    scores (n_k,) or (n_q, n_k) → weights of the same shape
+    """
     exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return exps / exps.sum(axis=-1, keepdims=True)
 

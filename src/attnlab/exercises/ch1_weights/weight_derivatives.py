@@ -22,7 +22,10 @@ from ..engine import Hard, Wrong, exercise
     ],
 )
 def weight_derivatives(scores):
-    """How the weights answer to the scores: entry (i, j) is ∂αᵢ/∂sⱼ for α = softmax(s). scores (n_k,) → (n_k, n_k)"""
+    """How the weights answer to the scores.
+
+    scores (n_k,) → (n_k, n_k): entry (i, j) is ∂αᵢ/∂sⱼ for α = softmax(s)
+    """
     weights = softmax(scores)
     return np.diag(weights) - np.outer(weights, weights)
 

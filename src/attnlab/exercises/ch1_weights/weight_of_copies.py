@@ -21,9 +21,10 @@ from ..engine import Hard, Wrong, exercise
     ],
 )
 def weight_of_copies(difference, copies):
-    """Total weight of a key that occurs `copies` times, when its score is `difference` above that of the one other key.
+    """Total weight of a key that occurs `copies` times.
 
-    difference and copies are numbers or arrays of one shape; copies at least 1 → the same shape
+    difference: its score minus that of the one other key; copies ≥ 1;
+    both are numbers, or arrays of one shape → the same shape
     """
     return 1 / (1 + np.exp(-(difference + np.log(copies))))
 

@@ -22,7 +22,10 @@ from ..engine import Hard, Wrong, exercise
     ],
 )
 def weighted_average(weights, values):
-    """Mix the values. weights (n_k,), not negative, sum 1; values (n_k, d_v) → (d_v,)"""
+    """Mix the values.
+
+    weights (n_k,), never negative, sum 1; values (n_k, d_v) → (d_v,)
+    """
     return weights @ values
 
 

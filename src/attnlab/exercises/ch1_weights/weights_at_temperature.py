@@ -19,7 +19,10 @@ from ..engine import Hard, Wrong, exercise
     ],
 )
 def weights_at_temperature(scores, temperature):
-    """Softmax of scores / temperature. scores (n_k,), temperature a number above 0 → (n_k,)"""
+    """Softmax of scores / temperature.
+
+    scores (n_k,), temperature: a number above 0 → (n_k,)
+    """
     return softmax(scores / temperature)
 
 

@@ -235,7 +235,8 @@ class Exercise:
     @property
     def stub(self) -> str:
         """What the learner starts from: the signature and its docstring."""
-        doc = textwrap.indent(f'"""{inspect.getdoc(self.reference)}"""', "    ")
+        doc = inspect.getdoc(self.reference)
+        doc = textwrap.indent(f'"""{doc}\n"""' if "\n" in doc else f'"""{doc}"""', "    ")
         return f"def {self.name}{inspect.signature(self.reference)}:\n{doc}\n    ...  # your code"
 
     def __repr__(self) -> str:

@@ -1,0 +1,209 @@
+"""Rewrite everything generated: exercise cells, solution notebooks, outputs, the proof table.
+
+    python book/tools/notebooks.py          all chapters
+    python book/tools/notebooks.py 01       one chapter
+
+Sources: the prose and code cells of `notebooks/NN_*.ipynb`, and the registry `attnlab.exercises.chN_*`. From the
+registry come the exercise cells of a chapter, its solutions notebook, and the table on the page "How the checker is
+checked". Notebooks are executed on a fresh kernel and stored in one canonical form, so a second run changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from attnlab.exercises.engine import Exercise, exercises_of, prove, table
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS, SOLUTIONS = ROOT / "notebooks", ROOT / "notebooks" / "solutions"
+PROOF = ROOT / "book" / "_generated" / "proof.md"
+PROOF_SEEDS = range(200)
+
+
+def chapters(only: str | None = None) -> list[Path]:
+    """The chapters' notebooks, in order. ValueError where `only` ("01") names none."""
+    found = sorted(p for p in NOTEBOOKS.glob("*.ipynb") if only is None or p.name.startswith(only))
+    if not found:
+        raise ValueError(f"no notebook begins with {only!r}; there are {[p.name for p in chapters()]}")
+    return found
+
+
+def registry(path: Path) -> ModuleType:
+    """The exercises of a chapter: notebooks/01_weights.ipynb → attnlab.exercises.ch1_weights."""
+    number, name = path.stem.split("_", 1)
+    return importlib.import_module(f"attnlab.exercises.ch{int(number)}_{name}")
+
+
+def setup_cell(path: Path) -> NotebookNode:
+    """The setup cell of a chapter, which its solutions notebook starts with too."""
+    notebook = nbformat.read(path, as_version=4)
+    return next(cell for cell in notebook.cells if cell.metadata.get("role") == "setup")
+
+
+# ---- cells from the registry --------------------------------------------------------------------------------------
+
+
+def _nbgrader(kind: str, exercise: Exercise) -> dict:
+    """nbgrader's own metadata: an answer cell, or a locked check cell with points."""
+    graded = kind == "check"
+    data = {"grade": graded, "grade_id": f"ex-{exercise.number.replace('.', '-')}-{kind}", "locked": graded}
+    if graded:
+        data["points"] = exercise.points
+    return {**data, "schema_version": 3, "solution": not graded, "task": False}
+
+
+def _cell(make, source: str, exercise: Exercise, part: str, **metadata) -> NotebookNode:
+    cell = make(source, metadata={"exercise": exercise.number, "part": part, **metadata})
+    cell.id = f"ex-{exercise.number.replace('.', '-')}-{part}"
+    return cell
+
+
+def _statement(exercise: Exercise) -> str:
+    points = f"{exercise.points} point{'s' if exercise.points != 1 else ''}"
+    return (
+        f"### Exercise {exercise.number} · `{exercise.name}`\n\n{exercise.statement}\n\n"
+        f"*{points} · to reread: “{exercise.section}”*"
+    )
+
+
+def chapter_cells(exercise: Exercise, alias: str) -> list[NotebookNode]:
+    """Statement, stub, check."""
+    check = f"{alias}.{exercise.name}.check()"
+    return [
+        _cell(new_markdown_cell, _statement(exercise), exercise, "statement"),
+        _cell(new_code_cell, exercise.stub, exercise, "answer", nbgrader=_nbgrader("answer", exercise)),
+        _cell(new_code_cell, check, exercise, "check", nbgrader=_nbgrader("check", exercise)),
+    ]
+
+
+def solution_cells(exercise: Exercise, alias: str) -> list[NotebookNode]:
+    """Statement, reference, its check, and the mistakes that the checker knows."""
+    check = f"{alias}.{exercise.name}.check()"
+    return [
+        _cell(new_markdown_cell, _statement(exercise), exercise, "statement"),
+        _cell(new_code_cell, exercise.solution_source, exercise, "solution"),
+        _cell(new_code_cell, check, exercise, "check"),
+        _cell(new_markdown_cell, _mistakes(exercise), exercise, "mistakes"),
+    ]
+
+
+def _mistakes(exercise: Exercise) -> str:
+    items = []
+    for wrong in exercise.wrong.values():
+        text = f"- {wrong.text}"
+        if wrong.hint:
+            text += f" *{wrong.hint}*"
+        if wrong.seen_in:
+            place, number = wrong.seen_in.split("#")
+            text += f" (seen in [{wrong.seen_in}](https://github.com/{place}/issues/{number}))"
+        items.append(text)
+    summary = f"What people write instead ({len(items)} mistakes, and pairs of them)"
+    return f"<details>\n<summary>{summary}</summary>\n\n" + "\n".join(items) + "\n\n</details>"
+
+
+def with_exercises(notebook: NotebookNode, module: ModuleType) -> NotebookNode:
+    """The notebook with its exercise cells made anew, after the cell whose metadata says "role": "exercises"."""
+    alias = module.__name__.rsplit(".", 1)[1].split("_")[0]
+    kept = [cell for cell in notebook.cells if "exercise" not in cell.metadata]
+    places = [i for i, cell in enumerate(kept) if cell.metadata.get("role") == "exercises"]
+    if len(places) != 1:
+        raise ValueError(f'one cell should have the metadata "role": "exercises", not {len(places)}')
+    made = [cell for exercise in exercises_of(module) for cell in chapter_cells(exercise, alias)]
+    notebook.cells = [*kept[: places[0] + 1], *made, *kept[places[0] + 1 :]]
+    return notebook
+
+
+def solutions_notebook(path: Path, module: ModuleType) -> NotebookNode:
+    """The solved exercises of the chapter at `path`."""
+    chapter, full = int(path.stem[:2]), module.__name__
+    alias = full.rsplit(".", 1)[1].split("_")[0]
+    title = (
+        f"# Solutions of chapter {chapter}\n\n"
+        "Each exercise with one good answer, its verdict, and the mistakes that the checker recognises. "
+        "Your own answer may look quite different: the checker judges what code does, not how it is written.\n\n"
+        "*This page is generated from the registry that the checker uses.*"
+    )
+    setup = new_code_cell(
+        f"{setup_cell(path).source}\nfrom {full.rsplit('.', 1)[0]} import {full.rsplit('.', 1)[1]} as {alias}",
+        metadata={"role": "setup"},
+    )
+    setup.id = "setup"
+    cells = [new_markdown_cell(title, id="title"), setup]
+    cells += [cell for exercise in exercises_of(module) for cell in solution_cells(exercise, alias)]
+    return new_notebook(cells=cells)
+
+
+# ---- running and storing --------------------------------------------------------------------------------------------
+
+
+def canonical(notebook: NotebookNode) -> NotebookNode:
+    """Without what differs from run to run or machine to machine: times, widget state, versions of the kernel."""
+    notebook.metadata = NotebookNode(
+        kernelspec={"display_name": "Python 3", "language": "python", "name": "python3"},
+        language_info={"name": "python"},
+    )
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    for cell in notebook.cells:
+        for key in ("execution", "collapsed", "scrolled"):
+            cell.metadata.pop(key, None)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def execute(notebook: NotebookNode) -> NotebookNode:
+    """Run all cells on a fresh kernel, from the notebooks' folder. An exception in a cell ends the run."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    NotebookClient(
+        notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(NOTEBOOKS)}}
+    ).execute()
+    return notebook
+
+
+def write(notebook: NotebookNode, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = nbformat.writes(canonical(notebook)) + "\n"
+    changed = not path.exists() or path.read_text(encoding="utf-8") != text
+    path.write_text(text, encoding="utf-8")
+    print(f"{'rewritten' if changed else 'unchanged'}: {path.relative_to(ROOT)}", flush=True)
+
+
+def proof_text(modules: list[ModuleType], seeds: range = PROOF_SEEDS) -> str:
+    """The table of proofs of all chapters. RuntimeError that lists what failed, so that no false table is written."""
+    proofs = [prove(exercise, seeds) for module in modules for exercise in exercises_of(module)]
+    failures = [f"{p.exercise.number} {p.exercise.name}: {text}" for p in proofs for text in p.failures]
+    if failures:
+        raise RuntimeError("the checker does not hold:\n" + "\n".join(failures))
+    return f"Seeds: {len(seeds)} for each line.\n\n{table(proofs)}\n"
+
+
+def main(only: str | None) -> None:
+    os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # its warning would be stored as an output
+    for path in chapters(only):
+        notebook = nbformat.read(path, as_version=4)
+        module = registry(path)
+        write(execute(with_exercises(notebook, module)), path)
+        write(execute(solutions_notebook(path, module)), SOLUTIONS / path.name)
+    PROOF.parent.mkdir(parents=True, exist_ok=True)
+    PROOF.write_text(proof_text([registry(path) for path in chapters()]), encoding="utf-8")
+    print(f"written: {PROOF.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("chapter", nargs="?", help='the chapter\'s number, as in "01"; all chapters without it')
+    try:
+        main(parser.parse_args().chapter)
+    except (ValueError, RuntimeError) as error:
+        sys.exit(str(error))
