@@ -453,6 +453,12 @@ def test_the_card_says_the_same_as_html_and_as_text():
     assert "<script" not in page and page == attend.judge(lambda q, k, v: softmax(k @ q) @ v)._repr_html_()
 
 
+def test_code_and_emphasis_are_set_and_nothing_else():
+    from attnlab.exercises.engine.cards import _inline
+
+    assert _inline("`a * b * c` is *not* 2 * 3 * 4 <i>") == "<code>a * b * c</code> is <em>not</em> 2 * 3 * 4 &lt;i&gt;"
+
+
 def test_what_a_learner_writes_is_escaped():
     def hostile(scores):
         print("<script>alert(1)</script>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import re
 import sys
 from dataclasses import dataclass, field
@@ -77,12 +78,13 @@ class Verdict:
     def _repr_html_(self) -> str:
         parts = [_paragraph(text) for text in self.words]
         if self.comparison:
-            cells = "".join(
+            call, *sides = (
                 f'<div style="min-width:0"><div style="opacity:.75;font-size:.85em">{label}</div>{_code(text)}</div>'
                 for label, text in self._rows()
             )
             columns = "repeat(auto-fit,minmax(min(100%,15em),1fr))"
-            parts.append(f'<div style="display:grid;gap:.2em 1.2em;grid-template-columns:{columns}">{cells}</div>')
+            beside = f'<div style="display:grid;gap:.2em 1.2em;grid-template-columns:{columns}">{"".join(sides)}</div>'
+            parts.append(call + beside)
         parts += [_paragraph(text) for text in self.extras]
         if self.hint:
             parts.append(_paragraph(f"Ask yourself: {self.hint}", "font-style:italic"))
@@ -112,8 +114,11 @@ class Note:
 
 
 def _inline(text: str) -> str:
-    """Escape text and set what stands between backticks as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
+    """Escape text; set what stands between backticks as code, and between asterisks outside of code as emphasis."""
+    parts = html.escape(text, quote=False).split("`")
+    words = [re.sub(r"(?<!\w)\*([^*]+)\*(?!\w)", r"<em>\1</em>", part) for part in parts[::2]]
+    codes = [f"<code>{part}</code>" for part in parts[1::2]]
+    return "".join(part for pair in itertools.zip_longest(words, codes, fillvalue="") for part in pair)
 
 
 def _paragraph(text: str, style: str = "") -> str:
@@ -122,6 +127,8 @@ def _paragraph(text: str, style: str = "") -> str:
 
 def _code(text: str) -> str:
     style = "margin:.1em 0 .4em;padding:.35em .6em;overflow-x:auto;background:rgba(127,127,127,.12);border-radius:4px"
+    if "\n" not in text:  # a table keeps its columns and scrolls; a single line may be broken
+        style += ";white-space:pre-wrap"
     return f'<pre style="{style};color:inherit;font-size:.9em;line-height:1.35">{html.escape(text, quote=False)}</pre>'
 
 
