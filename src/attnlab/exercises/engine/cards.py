@@ -116,7 +116,7 @@ class Note:
 def _inline(text: str) -> str:
     """Escape text; set what stands between backticks as code, and between asterisks outside of code as emphasis."""
     parts = html.escape(text, quote=False).split("`")
-    words = [re.sub(r"(?<!\w)\*([^*]+)\*(?!\w)", r"<em>\1</em>", part) for part in parts[::2]]
+    words = [re.sub(r"(?<!\w)\*(\S|\S[^*]*\S)\*(?!\w)", r"<em>\1</em>", part) for part in parts[::2]]
     codes = [f"<code>{part}</code>" for part in parts[1::2]]
     return "".join(part for pair in itertools.zip_longest(words, codes, fillvalue="") for part in pair)
 
