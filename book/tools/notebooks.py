@@ -22,6 +22,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+import attnlab
 from attnlab.exercises.engine import Exercise, exercises_of, prove, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,10 +45,24 @@ def registry(path: Path) -> ModuleType:
     return importlib.import_module(f"attnlab.exercises.ch{int(number)}_{name}")
 
 
-def setup_cell(path: Path) -> NotebookNode:
-    """The setup cell of a chapter, which its solutions notebook starts with too."""
+def guard(path: Path) -> str:
+    """The beginning of a chapter's setup cell, which says what to do where attnlab is missing."""
     notebook = nbformat.read(path, as_version=4)
-    return next(cell for cell in notebook.cells if cell.metadata.get("role") == "setup")
+    setup = next(cell for cell in notebook.cells if cell.metadata.get("role") == "setup")
+    return setup.source.split("\n\n")[0]
+
+
+def imports(module: ModuleType) -> str:
+    """The import lines that the solutions of a chapter need: NumPy, names of attnlab, the exercises."""
+    references = [exercise.reference for exercise in exercises_of(module)]
+    used = {name: f.__globals__[name] for f in references for name in f.__code__.co_names if name in f.__globals__}
+    public = sorted(name for name, what in used.items() if getattr(attnlab, name, None) is what)
+    if unknown := set(used) - set(public) - {"np"}:
+        raise ValueError(f"the solutions use {sorted(unknown)}, which a learner cannot import from attnlab")
+    package, name = module.__name__.rsplit(".", 1)
+    names = f"from attnlab import {', '.join(public)}\n" if public else ""
+    chapter = f"from {package} import {name} as {name.split('_')[0]}"
+    return f'import numpy as np\n\n{names}{chapter}\n\nprint("attnlab", attnlab.__version__)'
 
 
 # ---- cells from the registry --------------------------------------------------------------------------------------
@@ -68,10 +83,10 @@ def _cell(make, source: str, exercise: Exercise, part: str, **metadata) -> Noteb
     return cell
 
 
-def _statement(exercise: Exercise) -> str:
+def _statement(exercise: Exercise, level: str) -> str:
     points = f"{exercise.points} point{'s' if exercise.points != 1 else ''}"
     return (
-        f"### Exercise {exercise.number} · `{exercise.name}`\n\n{exercise.statement}\n\n"
+        f"{level} Exercise {exercise.number} · `{exercise.name}`\n\n{exercise.statement}\n\n"
         f"*{points} · to reread: “{exercise.section}”*"
     )
 
@@ -80,7 +95,7 @@ def chapter_cells(exercise: Exercise, alias: str) -> list[NotebookNode]:
     """Statement, stub, check."""
     check = f"{alias}.{exercise.name}.check()"
     return [
-        _cell(new_markdown_cell, _statement(exercise), exercise, "statement"),
+        _cell(new_markdown_cell, _statement(exercise, "###"), exercise, "statement"),
         _cell(new_code_cell, exercise.stub, exercise, "answer", nbgrader=_nbgrader("answer", exercise)),
         _cell(new_code_cell, check, exercise, "check", nbgrader=_nbgrader("check", exercise)),
     ]
@@ -90,7 +105,7 @@ def solution_cells(exercise: Exercise, alias: str) -> list[NotebookNode]:
     """Statement, reference, its check, and the mistakes that the checker knows."""
     check = f"{alias}.{exercise.name}.check()"
     return [
-        _cell(new_markdown_cell, _statement(exercise), exercise, "statement"),
+        _cell(new_markdown_cell, _statement(exercise, "##"), exercise, "statement"),
         _cell(new_code_cell, exercise.solution_source, exercise, "solution"),
         _cell(new_code_cell, check, exercise, "check"),
         _cell(new_markdown_cell, _mistakes(exercise), exercise, "mistakes"),
@@ -125,18 +140,14 @@ def with_exercises(notebook: NotebookNode, module: ModuleType) -> NotebookNode:
 
 def solutions_notebook(path: Path, module: ModuleType) -> NotebookNode:
     """The solved exercises of the chapter at `path`."""
-    chapter, full = int(path.stem[:2]), module.__name__
-    alias = full.rsplit(".", 1)[1].split("_")[0]
+    chapter, alias = int(path.stem[:2]), module.__name__.rsplit(".", 1)[1].split("_")[0]
     title = (
         f"# Solutions of chapter {chapter}\n\n"
         "Each exercise with one good answer, its verdict, and the mistakes that the checker recognises. "
         "Your own answer may look quite different: the checker judges what code does, not how it is written.\n\n"
         "*This page is generated from the registry that the checker uses.*"
     )
-    setup = new_code_cell(
-        f"{setup_cell(path).source}\nfrom {full.rsplit('.', 1)[0]} import {full.rsplit('.', 1)[1]} as {alias}",
-        metadata={"role": "setup"},
-    )
+    setup = new_code_cell(f"{guard(path)}\n\n{imports(module)}", metadata={"role": "setup"})
     setup.id = "setup"
     cells = [new_markdown_cell(title, id="title"), setup]
     cells += [cell for exercise in exercises_of(module) for cell in solution_cells(exercise, alias)]
@@ -150,7 +161,7 @@ def canonical(notebook: NotebookNode) -> NotebookNode:
     """Without what differs from run to run or machine to machine: times, widget state, versions of the kernel."""
     notebook.metadata = NotebookNode(
         kernelspec={"display_name": "Python 3", "language": "python", "name": "python3"},
-        language_info={"name": "python"},
+        language_info={"name": "python", "pygments_lexer": "ipython3"},
     )
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for cell in notebook.cells:

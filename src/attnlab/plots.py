@@ -1,8 +1,8 @@
 """Matplotlib pictures in one look: the colours of the live figures, axes always labelled.
 
 Blue is the first of two things and orange the second, everywhere in the course; a second cue (dashes, marker, label)
-goes with each colour. A notebook shows a picture at the end of its cell; in a script, call `plt.show()`. Needs
-matplotlib: `pip install matplotlib`.
+goes with each colour. A notebook shows a picture at the end of its cell; in a script, call `plt.show()`. `plt.gca()`
+gives the axes that were drawn. Needs matplotlib: `pip install matplotlib`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 try:
     import matplotlib
     import matplotlib.pyplot as plt
-    from matplotlib.axes import Axes
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("attnlab.plots needs matplotlib. Install it with: pip install matplotlib") from error
 
@@ -39,8 +38,8 @@ LOOK = {
 }
 
 
-def curves(x: np.ndarray, lines: Mapping[str, np.ndarray], *, x_label: str, y_label: str, log_x: bool = False) -> Axes:
-    """Up to three curves over one axis. x (n,), each line (n,); its name stands at its end. Returns the axes."""
+def curves(x: np.ndarray, lines: Mapping[str, np.ndarray], *, x_label: str, y_label: str, log_x: bool = False) -> None:
+    """Up to three curves over one axis. x (n,), each line (n,); its name stands at its end."""
     if len(lines) > len(_LINES):
         raise ValueError(f"curves draws at most {len(_LINES)} lines that can be told apart; got {len(lines)}")
     with plt.rc_context(LOOK):
@@ -57,11 +56,10 @@ def curves(x: np.ndarray, lines: Mapping[str, np.ndarray], *, x_label: str, y_la
                 annotation_clip=False,
             )
         axes.set(xlabel=x_label, ylabel=y_label, xscale="log" if log_x else "linear")
-    return axes
 
 
-def shares(weights: np.ndarray, keys: Sequence[str]) -> Axes:
-    """The weights of one query as bars with their percentages. weights (n_k,), one name a key. Returns the axes."""
+def shares(weights: np.ndarray, keys: Sequence[str], *, x_label: str = "Weight", y_label: str = "Keys") -> None:
+    """The weights of one query as bars with their percentages. weights (n_k,), one name a key."""
     weights = np.asarray(weights)
     if weights.shape != (len(keys),):
         raise ValueError(f"weights have shape {weights.shape}, but there are {len(keys)} keys; give one weight a key")
@@ -71,13 +69,12 @@ def shares(weights: np.ndarray, keys: Sequence[str]) -> Axes:
         axes.bar_label(bars, [f"{100 * w:.1f} %" for w in weights], padding=4)
         axes.set_yticks(range(len(keys)), keys)
         axes.invert_yaxis()
-        axes.set(xlabel="Weight", ylabel="Keys", xlim=(0, 1.12))
+        axes.set(xlabel=x_label, ylabel=y_label, xlim=(0, 1.12))
         axes.grid(axis="y", visible=False)
-    return axes
 
 
-def mixtures(values: np.ndarray, outputs: np.ndarray) -> Axes:
-    """Values and what is mixed from them, in the plane. values (n_k, 2), outputs (n, 2). Returns the axes."""
+def mixtures(values: np.ndarray, outputs: np.ndarray) -> None:
+    """Values and what is mixed from them, in the plane. values (n_k, 2), outputs (n, 2)."""
     values, outputs = np.asarray(values), np.asarray(outputs)
     if values.shape[1:] != (2,) or outputs.shape[1:] != (2,):
         raise ValueError(f"mixtures draws points of the plane; got values {values.shape} and outputs {outputs.shape}")
@@ -91,4 +88,3 @@ def mixtures(values: np.ndarray, outputs: np.ndarray) -> Axes:
             axes.annotate(f"$v_{i}$", point, (7, 5), textcoords="offset points", color=BLUE)
         axes.set(xlabel="component 1", ylabel="component 2")
         axes.legend(frameon=False)
-    return axes

@@ -1,0 +1,48 @@
+// Reading progress: which chapters were opened, remembered in this browser and nowhere else.
+(() => {
+  const KEY = "attention-measured.opened";
+  const meta = document.querySelector('meta[name="course-chapters"]');
+  const chapters = meta ? meta.content.split(" ").filter(Boolean) : [];
+  const root = new URL(document.documentElement.dataset.content_root || "./", location.href);
+  const pageOf = (address) => {
+    const url = new URL(address, location.href);
+    return url.href.replace(/[?#].*$/, "").replace(root.href, "").replace(/\.html$/, "");
+  };
+
+  const read = () => {
+    try {
+      const stored = JSON.parse(localStorage.getItem(KEY) || "[]");
+      return chapters.filter((chapter) => stored.includes(chapter));
+    } catch { return []; }
+  };
+  const write = (opened) => {
+    try { localStorage.setItem(KEY, JSON.stringify(opened)); } catch { /* then this browser remembers nothing */ }
+  };
+  const clear = () => {
+    try { localStorage.removeItem(KEY); } catch { /* nothing was remembered */ }
+  };
+
+  const show = (opened) => {
+    for (const tick of document.querySelectorAll(".opened-tick")) tick.remove();
+    for (const link of document.querySelectorAll(".bd-docs-nav a, .chapter-map a")) {
+      if (!opened.includes(pageOf(link.href))) continue;
+      const tick = document.createElement("span");
+      tick.className = "opened-tick";
+      tick.innerHTML = '<span aria-hidden="true">✓</span><span class="visually-hidden"> (opened)</span>';
+      link.append(" ", tick);
+    }
+    for (const line of document.querySelectorAll("[data-reading-progress]")) {
+      line.hidden = false;
+      line.querySelector("[role=status]").textContent =
+        opened.length ? `Opened so far: ${opened.length} of ${chapters.length}.` : "No chapter opened yet.";
+      const button = line.querySelector("button");
+      button.hidden = opened.length === 0;
+      button.onclick = () => { clear(); show(read()); };
+    }
+  };
+
+  const here = pageOf(location.href);
+  const opened = read();
+  if (chapters.includes(here) && !opened.includes(here)) { opened.push(here); write(opened); }
+  show(opened);
+})();

@@ -1,0 +1,298 @@
+"""The book as files: it builds without a warning, its links resolve, it asks no other host, its claims are run."""
+
+import base64
+import io
+import json
+import re
+import sys
+from urllib.parse import unquote, urldefrag
+
+import pytest
+import yaml
+from book_fixtures import ROOT, build, copy_sources
+from bs4 import BeautifulSoup
+from fontTools.ttLib import TTFont
+
+sys.path += [str(ROOT / "book/_ext"), str(ROOT / "book/tools")]
+
+import claims
+import colab
+import course
+import lean_pages
+
+REPOSITORY, SITE = "https://github.com/someone/their-fork", "https://someone.example/their-fork"
+
+
+LOADS = [("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("video", "src"), ("link", "href")]
+ELSEWHERE = r"url\(['\"]?(https?:)?//|@import\s+['\"](https?:)?//"
+
+
+@pytest.fixture(scope="module")
+def pages(built_book):
+    return {path: BeautifulSoup(path.read_text(encoding="utf8"), "html.parser") for path in built_book.rglob("*.html")}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """The book as somebody publishes it, with the addresses of a fork."""
+    out = tmp_path_factory.mktemp("published")
+    result = build(ROOT, out, REPOSITORY=REPOSITORY, SITE=SITE)
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = (out / "_build/html").rglob("*.html")
+    return {path: BeautifulSoup(path.read_text(encoding="utf8"), "html.parser") for path in found}
+
+
+@pytest.fixture
+def sources(tmp_path):
+    return copy_sources(tmp_path)
+
+
+# ---- the pages
+
+
+def test_no_page_loads_anything_from_another_host(pages, built_book):
+    for path, page in pages.items():
+        for tag, attribute in LOADS:
+            for element in page.find_all(tag, **{attribute: True}):
+                assert not re.match(r"(https?:)?//", element[attribute]), f"{path}: {element}"
+        for style in [*page.find_all("style"), *page.find_all(style=True)]:
+            assert not re.search(ELSEWHERE, str(style)), f"{path}: {style}"
+    for path in [*built_book.rglob("*.css")]:
+        assert not re.search(ELSEWHERE, path.read_text(encoding="utf8")), path
+
+
+def test_every_internal_link_and_anchor_resolves(pages, built_book):
+    anchors = {path: {e["id"] for e in page.find_all(id=True)} for path, page in pages.items()}
+    for path, page in pages.items():
+        for element in page.find_all(["a", "link", "script", "img"]):
+            link = element.get("href") or element.get("src") or ""
+            if not link or re.match(r"\w+:|//", link):
+                continue
+            file, anchor = urldefrag(link)
+            target = (path.parent / unquote(file.split("?")[0])).resolve() if file else path
+            assert target.exists(), f"{path.relative_to(built_book)} links to {link}"
+            if anchor and target in anchors and element.get("class") != ["headerlink"]:
+                assert unquote(anchor) in anchors[target], f"{path.relative_to(built_book)} links to {link}"
+
+
+def test_what_is_not_used_is_not_shipped(built_book):
+    shipped = {path.name for path in built_book.rglob("*")}
+    unwanted = r"fontawesome|thebe|togglebutton|design-tabs|fa-solid|mathjax|require|html-manager|\.map$"
+    assert not [name for name in shipped if re.search(unwanted, name, flags=re.I)]
+
+
+def test_no_page_names_the_machine_it_was_built_on(pages):
+    for path, page in pages.items():
+        assert str(ROOT) not in str(page), path
+
+
+# ---- formulas
+
+
+def test_formulas_are_mathml_and_nothing_is_left_to_a_script(pages):
+    formulas = [(path, math) for path, page in pages.items() for math in page.find_all("math")]
+    assert len(formulas) > 50
+    for path, math in formulas:
+        assert math.find(["mi", "mn", "mo", "mtext"]), f"{path}: an empty formula, {math}"
+    for path in pages:
+        page = BeautifulSoup(path.read_text(encoding="utf8"), "html.parser")
+        for element in page.find_all(["code", "pre", "script", "style", "math"]):
+            element.extract()
+        assert not re.search(r"\$[^$]+\$|\\frac|\\mathbf|\\\(", page.get_text()), f"{path} shows raw LaTeX"
+
+
+def test_the_font_has_every_character_that_a_formula_shows(pages, built_book):
+    css = (built_book / "_static/fonts.css").read_text(encoding="utf8")
+    data = re.search(r'"STIX Two Math".*?base64,([^)]*)\)', css)[1]
+    has = set(TTFont(io.BytesIO(base64.b64decode(data))).getBestCmap())
+    needed = {ord("√")} if any(page.find("msqrt") for page in pages.values()) else set()
+    for page in pages.values():
+        needed |= {ord(character) for math in page.find_all("math") for character in math.get_text()}
+    assert {chr(code) for code in needed - has - {0x200B, 0x2061, 0x2062, 0x2063, 0xA0, 10}} == set()
+    assert {ord("𝑥") - ord("x") + ord(letter) for letter in "qd"} <= has  # a lone letter is set in italic
+
+
+def test_icons_that_the_pages_show_are_in_the_font(pages, built_book):
+    css = (built_book / "_static/styles/pydata-sphinx-theme.css").read_text(encoding="utf8")
+    for path, page in pages.items():
+        for icon in page.find_all(["i", "span"], class_=re.compile(r"^fa[srb]?$|^fa-(solid|brands|regular)$")):
+            names = [n for n in icon["class"] if n.startswith("fa-") and n not in {"fa-solid", "fa-brands", "fa-lg"}]
+            assert any(f".{name}:before" in css for name in names), f"{path}: {icon} would show nothing"
+
+
+def test_cutting_a_font_is_repeatable():
+    font = lean_pages.math_font()
+    assert lean_pages.cut(font, set(map(ord, "x√∑")), ["ssty"]) == lean_pages.cut(font, set(map(ord, "∑√x")), ["ssty"])
+
+
+# ---- what must fail
+
+
+def test_a_broken_link_and_a_broken_formula_fail_the_build_and_are_named(sources, tmp_path):
+    page = sources / "book/checker.md"
+    text = page.read_text(encoding="utf8")
+    page.write_text(text + "\n\nA formula, $\\frac{1}{2$, and $\\nosuchcommand x$.\n", encoding="utf8")
+    other = sources / "book/references.md"
+    other.write_text(other.read_text(encoding="utf8") + "\n\n[nowhere](no_such_page.md)\n", encoding="utf8")
+    result = build(sources, tmp_path / "out")
+    output = result.stdout + result.stderr
+    assert result.returncode != 0
+    assert re.search(r"references\.md.*no_such_page\.md", output)
+    assert re.search(r"checker\.md:\d+: WARNING: this formula cannot be shown: \\frac\{1\}\{2", output)
+    assert re.search(r"checker\.md:\d+: WARNING: this formula cannot be shown: \\nosuchcommand x", output)
+
+
+# ---- claims
+
+
+def edit(sources, change):
+    path = sources / "notebooks/01_weights.ipynb"
+    notebook = json.loads(path.read_text(encoding="utf8"))
+    cells = [cell for cell in notebook["cells"] if "claim" in cell["metadata"]]
+    change(cells, notebook)
+    path.write_text(json.dumps(notebook), encoding="utf8")
+    return [text for _, text in claims.problems(sources)]
+
+
+def test_every_claim_of_a_chapter_in_the_book_has_its_one_cell():
+    assert claims.problems(ROOT) == []
+
+
+def test_claims_are_all_there_in_our_words():
+    stated = [claim for section in claims.stated(ROOT).values() for claim in section]
+    assert sorted(claim["id"] for claim in stated) == [f"S{n:02d}" for n in range(1, 53)]
+    assert all(("chapter" in claim and claim["chapter"] in course.CHAPTERS) != ("test" in claim) for claim in stated)
+    assert all((ROOT / claim["test"]).exists() for claim in stated if "test" in claim)
+
+
+def test_a_claim_without_a_cell_is_reported(sources):
+    told = edit(sources, lambda cells, _: cells[0]["metadata"].pop("claim"))
+    assert any("no cell carries claim S" in text for text in told)
+
+
+def test_an_unknown_claim_is_reported(sources):
+    def change(cells, _):
+        cells[0]["metadata"]["claim"] += " S99"
+
+    assert any("carries S99, which book/claims.yml does not know" in text for text in edit(sources, change))
+
+
+def test_a_claim_that_a_split_cell_has_copied_is_reported(sources):
+    told = edit(sources, lambda cells, notebook: notebook["cells"].append(cells[0] | {"id": "copied"}))
+    assert any("a split cell may have copied it" in text for text in told)
+
+
+def test_a_claim_of_another_chapter_or_on_a_cell_that_runs_nothing_is_reported(sources):
+    def change(cells, _):
+        cells[0]["metadata"]["claim"] += " S10"
+        cells[0]["cell_type"] = "markdown"
+
+    told = edit(sources, change)
+    assert any("carries S10, which belongs elsewhere" in text for text in told)
+    assert any("runs nothing" in text for text in told)
+
+
+def test_the_page_leads_to_the_very_cell_and_back(pages, built_book):
+    page = pages[built_book / "book/claims.html"]
+    stated = [claim for section in claims.stated(ROOT).values() for claim in section]
+    assert [item["id"] for item in page.select("ul.claims > li")] == [claim["id"] for claim in stated]
+    run = {claim: cell for cell in claims.claiming_cells(ROOT) for claim in cell.claims}
+    for claim in stated:
+        link = page.select_one(f"#{claim['id']} a.claim-run")
+        assert bool(link) == (claim["id"] in run)
+        if link:
+            docname = run[claim["id"]].docname
+            assert link["href"] == f"../{docname}.html#claim-{claim['id']}"
+            tag = pages[built_book / f"{docname}.html"].find(id=f"claim-{claim['id']}")
+            assert tag["href"] == f"../book/claims.html#{claim['id']}"
+            cell = tag.find_parent("p").find_next_sibling("div", class_="cell")
+            source = cell.select_one(".cell_input").get_text()
+            notebook = json.loads((ROOT / f"{docname}.ipynb").read_text(encoding="utf8"))
+            stored = notebook["cells"][run[claim["id"]].number - 1]["source"]
+            squeeze = "".join
+            assert squeeze(source.split()) == squeeze(colab.lines(stored).split())
+
+
+# ---- publishing
+
+
+def links(page):
+    return [a["href"] for a in page.find_all("a", href=True)]
+
+
+def test_without_addresses_no_page_names_a_repository_or_colab(pages):
+    for path, page in pages.items():
+        for link in links(page):
+            assert "colab" not in link and "/edit/" not in link and "/blob/" not in link, f"{path}: {link}"
+
+
+def test_colab_buttons_of_a_fork_lead_to_the_copies_that_the_tool_writes(published, tmp_path):
+    written = {path.name for path in colab.write(tmp_path / "colab", SITE)}
+    found = {}
+    for path, page in published.items():
+        for link in links(page):
+            if "colab" in link:
+                found[path.stem] = link.removeprefix(
+                    "https://colab.research.google.com/github/someone/their-fork/blob/gh-pages/colab/"
+                )
+    assert set(found.values()) == written
+    assert {f"{name}.ipynb" for name in found} == written  # each chapter has its own, and no other page has one
+
+
+def test_edit_links_of_a_fork_lead_to_files_of_the_repository(published):
+    edits = {link for page in published.values() for link in links(page) if "/edit/" in link}
+    assert len(edits) >= 6
+    for link in edits:
+        assert (ROOT / link.removeprefix(f"{REPOSITORY}/edit/main/")).is_file(), link
+
+
+def test_a_colab_copy_installs_the_wheel_by_its_address_and_changes_nothing_else():
+    for docname in course.chapters(ROOT):
+        original = json.loads((ROOT / f"{docname}.ipynb").read_text(encoding="utf8"))
+        copy = colab.colab_copy(json.loads(json.dumps(original)), docname, SITE)
+        changed = []
+        for before, after in zip(original["cells"], copy["cells"], strict=True):
+            if before["cell_type"] == "code" and colab.lines(before["source"]) != colab.lines(after["source"]):
+                changed.append((colab.lines(before["source"]), colab.lines(after["source"])))
+        assert len(changed) == 1
+        before, after = changed[0]
+        assert after == f"%pip install --quiet {SITE}/wheels/attnlab-{version()}-py3-none-any.whl\n" + before
+        for cell in copy["cells"]:
+            assert not re.search(r"pip install( \S+)* attnlab", colab.lines(cell["source"]))
+
+
+def version():
+    return re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(encoding="utf8"), flags=re.M)[1]
+
+
+@pytest.mark.parametrize(
+    "link, address",
+    [
+        ("../book/claims.md", f"{SITE}/book/claims.html"),
+        ("../book/claims.md#S07", f"{SITE}/book/claims.html#S07"),
+        ("02_scoring.ipynb", f"{SITE}/notebooks/02_scoring.html"),
+        ("solutions/01_weights.ipynb", f"{SITE}/notebooks/solutions/01_weights.html"),
+        ("#the-weights", "#the-weights"),
+        ("https://arxiv.org/abs/1409.0473", "https://arxiv.org/abs/1409.0473"),
+        ("https://github.com/a/b/blob/main/c.md", "https://github.com/a/b/blob/main/c.md"),
+    ],
+)
+def test_links_of_a_colab_copy_lead_to_the_site(link, address):
+    assert colab.to_site(f"see [there]({link}).", "notebooks/01_weights", SITE) == f"see [there]({address})."
+
+
+# ---- the shape of the book
+
+
+def test_every_chapter_in_the_book_is_announced_and_no_welcome_line_is_left_behind():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf8"))
+    assert toc["root"] == "book/welcome"
+    welcome = (ROOT / "book/welcome.md").read_text(encoding="utf8")
+    here = course.chapters(ROOT)
+    assert here == sorted(here)
+    assert all(f"(../{docname}.ipynb)" in welcome for docname in here)
+    assert welcome.count("*to come*") == len(course.CHAPTERS) - len(here)
+
+
+def test_no_static_folder_at_the_root():
+    assert not (ROOT / "_static").exists(), "Jupyter Book 1 would load every script in it on every page"

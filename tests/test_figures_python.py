@@ -1,0 +1,188 @@
+"""The Python side of the live figures: what a notebook stores, and what remains of it where no script runs."""
+
+import ast
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import attnlab
+from attnlab import figures
+from attnlab.figures import _static
+
+FIGURES = {name: getattr(figures, name) for name in figures.NAMES}
+SOURCES = Path(figures.__file__).parent
+
+# The tags among JupyterLab's allowed ones (4.6, untrusted notebooks) that a fallback may use; SVG is not one of them.
+SANITIZED = {"figure", "figcaption", "img"}
+
+
+class Tags(HTMLParser):
+    def __init__(self, html):
+        super().__init__()
+        self.seen = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+
+
+@pytest.fixture(params=figures.NAMES)
+def name(request):
+    return request.param
+
+
+def test_every_figure_has_a_name_a_script_and_a_wrapper(name):
+    figure = FIGURES[name]()
+    html = figure._repr_html_()
+    assert html.startswith(f"<script>{figures.script(name)}</script>\n<attn-{name} ")
+    assert html.count("<script>") == html.count("</script>") == 1, "nbval's rule replaces <script>…</script>"
+    assert html.endswith(f"</attn-{name}>")
+    assert html == FIGURES[name]()._repr_html_() and repr(figure) == repr(FIGURES[name]())
+
+
+def test_output_is_the_same_in_another_process(name):
+    code = f"from attnlab import figures; print(figures.{name}()._repr_html_())"
+    run = [sys.executable, "-X", "utf8", "-c", code]
+    other = subprocess.run(run, capture_output=True, encoding="utf-8", check=True).stdout
+    assert other.rstrip("\n") == FIGURES[name]()._repr_html_()
+
+
+def test_script_is_one_guarded_function_without_imports_or_addresses(name):
+    script = figures.script(name)
+    assert script.startswith("(() => {") and script.rstrip().endswith("})();")
+    assert f"if (customElements.get('attn-{name}')) return;" in script
+    assert not re.search(r"\bimport\b|\bfetch\b|https?:|XMLHttpRequest|\beval\b|</script", script)
+    assert not re.search(r"^(//|\s)", script, re.MULTILINE), "no comment lines, no indentation"
+
+
+def test_a_script_weighs_a_few_kilobytes(name):
+    assert len(figures.script(name).encode()) < 19_000
+
+
+def test_source_files_stay_short():
+    for source in SOURCES.glob("*.js"):
+        assert source.read_text(encoding="utf-8").count("\n") < 300, source.name
+
+
+def test_unknown_figure():
+    with pytest.raises(ValueError, match="mixture, sharpness"):
+        figures.script("rainbow")
+
+
+def test_imports_only_the_standard_library_and_itself():
+    for source in SOURCES.glob("*.py"):
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            modules = []
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                modules = [node.module]
+            for module in modules:
+                assert module.startswith("attnlab.figures") or module.split(".")[0] in sys.stdlib_module_names
+
+
+def test_options_become_attributes():
+    assert "<attn-mixture data-" in figures.mixture()._repr_html_()
+    assert '<attn-mixture q1="-0.5" q2="3.0" data-' in figures.mixture(-0.5, np.float64(3))._repr_html_()
+    assert "<attn-sharpness data-" in figures.sharpness()._repr_html_()
+    html = figures.sharpness(temperature=0.1, copies=3, masked=True)._repr_html_()
+    assert '<attn-sharpness temperature="0.1" copies="3.0" masked data-' in html
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda: figures.mixture(q1=3.1), "q1"),
+        (lambda: figures.mixture(q2=float("nan")), "q2"),
+        (lambda: figures.sharpness(temperature=0), "temperature"),
+        (lambda: figures.sharpness(delta=-5), "delta"),
+        (lambda: figures.sharpness(copies=11), "copies"),
+        (lambda: figures.sharpness(copies=1.5), "copies"),
+    ],
+)
+def test_values_outside_the_range_are_refused_by_name(make, word):
+    with pytest.raises(ValueError, match=f"^{word} = "):
+        make()
+
+
+def test_the_terminal_prints_the_numbers_of_the_example():
+    assert repr(figures.mixture()) == (
+        "attn-mixture   query q = [1.0, 0.0]\n"
+        "  k₁ = [1, 0]   score  0.707   weight 67.0 %   v₁ = [2, 0]\n"
+        "  k₂ = [0, 1]   score  0.000   weight 33.0 %   v₂ = [0, 4]\n"
+        "  output O = [1.340, 1.321]"
+    )
+    assert repr(figures.sharpness()) == (
+        "attn-sharpness   T = 1, Δ = s₁ − s₂ = 0.707, 1 copy of key 1\n"
+        "  total weight of key 1 = σ(Δ/T + ln n) = σ(0.707 + 0.000) = 0.66976\n"
+        "  each copy 67.0 %, key 2 33.0 %"
+    )
+
+
+@pytest.mark.parametrize("query", [(1, 0), (0, 0), (0, 1), (3, -3), (-0.4, -0.04)])
+def test_fallback_of_the_mixture_agrees_with_attnlab(query):
+    out = attnlab.attention(np.array(query, float), np.eye(2), np.array([[2.0, 0], [0, 4]]))
+    number = lambda x: f"{x:.3f}".replace("-", "−")  # noqa: E731
+    static = figures.mixture(*query).static
+    for text in (static.caption, static.alt, static.text):
+        assert f"O = [{number(out.output[0])}, {number(out.output[1])}]" in text
+        assert f"{100 * out.weights[0]:.1f} %" in text and f"{100 * out.weights[1]:.1f} %" in text
+    assert "−0.0," not in static.caption, "no negative zero"
+
+
+@pytest.mark.parametrize(
+    ("options", "total"),
+    [
+        ({}, "0.66976"),
+        ({"temperature": 0.1}, "0.99915"),
+        ({"temperature": 10}, "0.51767"),
+        ({"copies": 3}, "0.85884"),
+        ({"copies": 10}, "0.95301"),
+        ({"masked": True, "copies": 3}, "1"),
+    ],
+)
+def test_fallback_of_the_sharpness(options, total):
+    static = figures.sharpness(**options).static
+    for text in (static.caption, static.alt, static.text):
+        assert re.search(rf"total weight of key 1 = σ\(Δ/T \+ ln n\) = σ\(\S+ \+ \S+\) = {re.escape(total)}\b", text)
+    t, n = options.get("temperature", 1), options.get("copies", 1)
+    scores = np.array([2**-0.5 / t] * n + [-np.inf if "masked" in options else 0])
+    weights = attnlab.softmax(scores)
+    assert f"{100 * weights[0]:.1f} % for each copy" in static.caption
+    assert float(total) == pytest.approx(weights[:n].sum(), abs=6e-6)
+
+
+def test_fallback_survives_a_sanitizer(name):
+    """Scripts and unknown tags go, their contents stay: a picture, with words for those who cannot see it."""
+    html = re.sub(r"(?s)<script>.*?</script>", "", FIGURES[name]()._repr_html_())
+    tags = Tags(html).seen
+    assert {tag for tag, _ in tags} - {f"attn-{name}"} == SANITIZED
+    image = dict(tags)["img"]
+    assert len(image["alt"]) > 50
+    assert image["src"].startswith("data:image/svg+xml,")
+    assert not set(image["src"]) & set('<>"#\n')
+
+
+@pytest.mark.parametrize("figure", [figures.mixture(3, -3), figures.sharpness(), figures.sharpness(4 / 7, 4, 10, True)])
+def test_picture_is_well_formed_and_names_no_other_address(figure):
+    source = Tags(figure.static.image()).seen[0][1]["src"]
+    svg = unquote(source.removeprefix("data:image/svg+xml,"))
+    root = ElementTree.fromstring(svg)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert svg.count("http") == 1, "the namespace alone"
+    assert "prefers-color-scheme:dark" in svg and not re.search(r"\bnan\b|\binf\b", svg)
+    _, _, width, height = map(float, root.get("viewBox").split())
+    for text in root.iter("{http://www.w3.org/2000/svg}text"):
+        assert 0 < float(text.get("x")) < width and 10 < float(text.get("y")) < height
+
+
+def test_static_pictures_are_plain_data():
+    assert figures.mixture() == figures.mixture() and figures.mixture(2, 1) != figures.mixture()
+    assert isinstance(figures.mixture().static, _static.Static)
