@@ -151,6 +151,14 @@ def test_code_that_raises_gets_its_error_its_line_and_the_shapes():
     words = " ".join(verdict.words)
     assert "ValueError" in words and "`return softmax(query @ keys) @ values" in words
     assert "`query` (" in words and "`keys` (" in words
+    assert "in a product `@`, the inner sizes differ: 4 and 3" in verdict.comparison.received
+
+
+def test_the_line_shown_is_the_learners_even_where_attnlab_raised():
+    def listed(query, keys, values):
+        return softmax(list(query)) @ values
+
+    assert "at `return softmax(list(query)) @ values`" in attend.judge(listed).words[0]
 
 
 @pytest.mark.parametrize("error", [SystemExit, GeneratorExit, RecursionError, MemoryError, ZeroDivisionError])
@@ -286,19 +294,21 @@ def test_warnings_are_caught_and_shown_but_do_not_fail():
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (lambda s: print(s), "Is the `return` missing?"),
+        (lambda s: print(s), "It printed something and returned None."),
+        (lambda s: [s].clear(), "Is the `return` missing?"),
         (lambda s: softmax(s).tolist(), "But its values would be right: return `np.array(…)` of it."),
         (lambda s: (s, softmax(s)), "But its item 1 would be right: return only that."),
         (lambda s: "weights", "an object of type str"),
         (lambda s: {"weights": s}, "an object of type dict"),
         (lambda s: iter(s), "an object of type"),
         (lambda s: softmax(s).astype(object), "an object of type ndarray"),
-        (lambda s: softmax(s)[..., None], "The values would be right if they were with axes of length 1 removed."),
+        (lambda s: softmax(s)[..., None], "Without the axes of length 1, its values would be right."),
         (lambda s: 3 * softmax(s), "Every number is 3 times the expected one."),
         (lambda s: softmax(s) + 0.25, "Every number is +0.25 off."),
         (lambda s: softmax(s)[..., ::-1], "They are the right numbers in another order."),
         (lambda s: np.round(softmax(s)).astype(int), "numbers of type int"),
         (lambda s: s * np.nan, "numbers are nan"),
+        (lambda s: softmax(s).round(6), "Almost: the largest difference is"),
         (lambda s: s**2, "The weights should sum to one"),
     ],
 )  # fmt: skip
@@ -306,6 +316,18 @@ def test_what_the_values_say_when_no_mistake_fits(answer, words):
     verdict = weights_of.judge(answer)
     assert verdict.status == "unrecognised"
     assert words in " ".join(verdict.words)
+
+
+def test_right_numbers_with_a_changed_input_are_not_called_wrong():
+    def sorts(weights, values):
+        result = weights @ values
+        weights.sort()
+        weights[0] = 0
+        values[:] = 0
+        return result
+
+    words = ch1.weighted_average.judge(sorts).words
+    assert words[0] == "It changes `weights`, `values`: work on a copy." and "order" not in " ".join(words)
 
 
 def test_a_correct_answer_that_changes_its_input_is_told_so():
@@ -333,6 +355,7 @@ def test_tolerance_follows_the_precision_of_the_answer():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_an_answer_in_another_precision_is_accepted_and_a_slightly_wrong_one_is_not(dtype):
     assert weights_of.judge(lambda s: softmax(s.astype(dtype))).correct
+    assert attend.judge(lambda *xs: attend.reference(*(x.astype(dtype) for x in xs))).correct  # huge scores, too
     assert not weights_of.judge(lambda s: softmax(s.astype(dtype) * (1 + 1e-3))).correct
     assert not weights_of.judge(lambda s: softmax(s) * (1 + 1e-4)).correct
 
@@ -433,6 +456,13 @@ def test_a_mistake_is_never_recognised_by_nan_or_an_exception_alone():
             assert list(answer.differences(i, "ordinary")) == [] and recognise(answer).readings == ()
 
 
+def test_advice_is_given_and_does_not_reject():
+    verdict = ch1.masked_weights.judge(lambda s, a: softmax(np.where(a, s, -100.0)))
+    assert verdict.correct and len(verdict.words) == 1
+    assert verdict.words[0].startswith("One thing more: when a forbidden score lies far above")
+    assert ch1.masked_weights.judge(lambda s, a: softmax(np.where(a, s, -np.inf))).words == []
+
+
 def test_names_are_given_once_and_hints_are_owed():
     doubled = toy()
     with pytest.raises(ValueError, match="has a mistake 'safe: no' already"):
@@ -471,7 +501,8 @@ def test_what_a_learner_writes_is_escaped():
 def test_hints_come_in_turn_and_the_solution_is_the_reference(capsys):
     one = toy()
     one.hint()
-    assert "Hint 1 of 1" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Hint 1 of 1" in said and "That was the last hint; `doubled.solution()`" in said
     one.solution()
     assert "return 2.0 * x" in capsys.readouterr().out
     for each in exercises_of(ch1):

@@ -39,11 +39,13 @@ def test_a_twin_handed_in_anew_is_judged_as_the_proof_judged_it():
 
 
 def test_what_the_chapter_must_have():
+    assert sum(p.points for p in EXERCISES) == 13
     assert [e.number for e in EXERCISES] == [f"1.{i}" for i in range(1, len(EXERCISES) + 1)]
     assert len(EXERCISES) >= 6
     for one in EXERCISES:
         assert len(one.hints) >= 2 and len(one.ordinary()) >= 4 and one.statement and one.variants, one.name
-        assert {p.arguments[0].dtype for p in one.ordinary()} == {np.dtype("f4"), np.dtype("f8")}, one.name
+        kinds = {a.dtype.char for p in [*one.ordinary(), *one.hard] for a in p.arguments if isinstance(a, np.ndarray)}
+        assert {"f", "d"} <= kinds, one.name
 
 
 # ---- typed by hand: (exercise, answer, turns expected; () for correct) ---------------------------------------------
@@ -119,10 +121,12 @@ BY_HAND = [
     (ch1.weight_of_copies, lambda d, n: 1 / (1 + np.exp(-(d + n))), ("bonus: n",)),
     (ch1.weight_of_copies, lambda d, n: n / (1 + np.exp(-d)), ("multiplied weight", "ratio of exponentials")),
     (ch1.weight_of_copies, lambda d, n: n * np.exp(d) / (n * np.exp(d) + 1), ()),
-    (ch1.masked_weights, lambda s, a: softmax(s * a), ("where: scores times mask",)),
+    (ch1.masked_weights, lambda s, a: softmax(s * a), ("where: score 0",)),
     (ch1.masked_weights, lambda s, a: softmax(s) * a, ("where: after softmax",)),
     (ch1.masked_weights, lambda s, a: softmax(np.where(a, -np.inf, s)), ("polarity: turned",)),
-    (ch1.masked_weights, mask_then_renormalise, ("renormalise: afterwards", "renormalise: shift by all")),
+    (ch1.masked_weights, mask_then_renormalise, ()),
+    (ch1.masked_weights, lambda s, a: np.exp(s) * a / (np.exp(s) * a).sum(), ("shift: none",)),
+    (ch1.attend_one_query, lambda q, k, v: softmax((k @ q)[:, None])[:, 0] @ v, ("normalise: over one number",)),
     (ch1.masked_weights, mask_loop, ()),
     (ch1.weight_derivatives, lambda s: np.diag(softmax(s) * (1 - softmax(s))), ("cross: diagonal only",)),
     (ch1.weight_derivatives, lambda s: -np.outer(softmax(s), softmax(s)) + np.eye(len(s)) * softmax(s), ()),

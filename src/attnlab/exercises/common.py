@@ -11,8 +11,8 @@ OVERFLOW = Wrong(
     hint="What does softmax give for [1000, 1001], and for [0, 1]?",
 )
 SHIFT_MEAN = Wrong(
-    "You subtract the mean score. That keeps the formula, but the largest score can still overflow: "
-    "subtract the largest one, so that every exponent is at most zero.",
+    "You subtract something other than the largest score (the mean, say, or the smallest). The formula allows it, "
+    "but the largest score can still overflow: subtract that one, and every exponent is at most zero.",
     hint="What remains of the scores 0, 0 and 3000 after your shift?",
 )
 IN_PLACE = Wrong(
@@ -24,26 +24,30 @@ LIKE_INPUT = Wrong(
     "Let the array be floating: `np.zeros(…)` without the input's dtype.",
     hint="What dtype does `np.zeros_like(x)` have when x holds integers?",
 )
-HUGE = "For scores around 1000 the answer is not a number: subtract the largest score before `exp`."
-INTEGERS = "For integer inputs it fails or cuts off fractions: somewhere a result is stored in an integer array."
+HUGE = "For scores around 1000 the answer is wrong (often not a number): subtract the largest score before `exp`."
+INTEGERS = "For whole numbers as inputs it fails, or cuts off fractions: is a result stored in an array of integers?"
 SCALE = {
     "none": Wrong(
         "The scores are not divided by √d_k, so they spread too far and the weights are too sharp.",
         seen_in="mlc-ai/mlc-llm#3426",
-        hint="What keeps the size of a dot product from growing with the number of components?",
+        hint="What stands below the fraction bar in the formula for a score?",
     ),
     "times": Wrong(
-        "The scores are multiplied by √d_k instead of divided. A `scale` of 1/√d_k is a factor.",
+        "The scores are multiplied by √d_k; they should be divided by it.",
         seen_in="esceptico/perceiver-io#9",
-        hint="Should longer vectors give larger or equal scores?",
+        hint="Should more components make the scores larger?",
     ),
     "by d": Wrong(
         "The scores are divided by d_k instead of √d_k, so the weights are too flat.",
-        hint="The spread of a dot product grows like √d_k; which divisor undoes that?",
+        hint="Is there a root in the formula for a score?",
     ),
     "by n": Wrong(
         "The scores are divided by √n_k, the number of keys; d_k is the number of components of one key.",
         hint="Which axis of `keys` counts components?",
+    ),
+    "by root of 2": Wrong(
+        "The scores are divided by √2. That is the example's number: there d_k is 2. In general it is √d_k.",
+        hint="Where does the 2 come from?",
     ),
 }
 
@@ -61,8 +65,8 @@ def shifted_exp(scores, shift="max"):
 
 def scaled(product, query, keys, scale):
     d, n = keys.shape[-1], keys.shape[0]
-    divisor = {"root": np.sqrt(d), "none": 1.0, "times": 1 / np.sqrt(d), "by d": float(d), "by n": np.sqrt(n)}[scale]
-    return product / divisor
+    divisor = {"times": 1 / np.sqrt(d), "by d": d, "by n": np.sqrt(n), "by root of 2": np.sqrt(2)}
+    return product if scale == "none" else product / divisor.get(scale, np.sqrt(d))
 
 
 def query_and_keys(rng):

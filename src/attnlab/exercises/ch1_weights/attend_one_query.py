@@ -25,7 +25,7 @@ def attend_one_query(query, keys, values):
 
     query (d_k,), keys (n_k, d_k), values (n_k, d_v) → output (d_v,)
     """
-    scores = keys @ query / np.sqrt(query.shape[-1])
+    scores = keys @ query / query.shape[-1] ** 0.5
     weights = softmax(scores)
     return weights @ values
 
@@ -97,6 +97,17 @@ def _():
             "The exponentials are not divided by their sum, so the shares do not sum to 1.",
             hint="What do your weights sum to?",
         ),
+        "scaled after": Wrong(
+            "The weights are divided by √d_k after softmax, so they no longer sum to 1. It is the scores that are "
+            "divided, before.",
+            hint="What do your weights sum to?",
+        ),
+        "over one number": Wrong(
+            "Every weight is 1, whatever the scores: softmax ran over an axis that holds a single number. "
+            "It must run over the keys.",
+            seen_in="PetrochukM/PyTorch-NLP#2",
+            hint="Which axis of your scores counts the keys?",
+        ),
         "twice": Wrong("Softmax is applied twice, to the scores and to the weights: the second one flattens them."),
     },
     shift={"none": OVERFLOW, "mean": SHIFT_MEAN},
@@ -122,6 +133,10 @@ def _(
     weights = exps if normalise == "not" else exps / exps.sum()
     if normalise == "twice":
         weights = softmax(weights)
+    elif normalise == "over one number":
+        weights = np.ones_like(weights)
+    elif normalise == "scaled after":
+        weights = weights / np.sqrt(query.shape[-1])
     if mix == "keys":
         values = keys
     elif mix == "softmaxed values":

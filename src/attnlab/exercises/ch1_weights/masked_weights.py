@@ -4,7 +4,7 @@ import numpy as np
 
 from attnlab import softmax
 
-from ..common import IN_PLACE, INTEGERS, LIKE_INPUT
+from ..common import HUGE, IN_PLACE, INTEGERS, LIKE_INPUT, OVERFLOW, shifted_exp
 from ..engine import Hard, Wrong, exercise
 
 
@@ -39,17 +39,24 @@ def _(rng):
     return [*cases, (cases[0][0].astype(np.float32), cases[0][1])]
 
 
+_FAR = (
+    "when a forbidden score lies far above the allowed ones, your answer is wrong or not a number. "
+    "Only −∞, put in before `exp`, keeps such a key out."
+)
+
+
 @masked_weights.hard_probes
 def _():
     return {
         "a high forbidden score": Hard(
-            (np.array([0.0, 0.0, 1000.0]), np.array([True, True, False])),
-            "A forbidden key with a very high score spoils the rest: keep it out before softmax, not after.",
+            (np.array([0.0, 0.0, 1000.0]), np.array([True, True, False])), _FAR, advice=True
         ),
         "a low allowed score": Hard(
             (np.array([-60.0, 0.0, -62.0]), np.array([True, False, True])),
             "Allowed keys with low scores lose to the forbidden one: its score must be −∞, not merely small.",
         ),
+        "a very low allowed score": Hard((np.array([-20000.0, 3.0]), np.array([True, False])), _FAR, advice=True),
+        "huge scores": Hard((np.array([1000.0, 1001.0, 5.0]), np.array([True, True, False])), HUGE),
         "everything allowed": Hard(
             (np.array([0.5, -1.0, 2.0]), np.array([True] * 3)), "With every key allowed this is plain softmax."
         ),
@@ -70,16 +77,16 @@ def _():
         ),
     },
     where={
-        "scores times mask": Wrong(
-            "The scores are multiplied by the mask. A forbidden key then has the score 0, and e^0 = 1 is a share, "
-            "not nothing.",
+        "score 0": Wrong(
+            "A forbidden key has the score 0 (the scores are multiplied by the mask, or 0 is filled in), and e^0 = 1 "
+            "is a share, not nothing.",
             seen_in="tebesu/CollaborativeMemoryNetwork#8",
             hint="Which score makes exp(score) zero?",
         ),
         "after softmax": Wrong(
             "The forbidden weights are set to 0 after softmax, and the rest no longer sums to 1. "
             "Exclude the keys before softmax.",
-            seen_in="abisee/pointer-generator#88",
+            seen_in="huggingface/pytorch-image-models#2236",
             hint="What do your weights sum to?",
         ),
         "mask added": Wrong(
@@ -99,45 +106,40 @@ def _():
         ),
         "ignored": Wrong("The mask is not used."),
     },
-    renormalise={
-        "afterwards": Wrong(
-            "You mask after softmax and divide again. That is the same in exact arithmetic, but when a forbidden "
-            "score is far above the others, all allowed weights are 0 already and 0/0 is not a number.",
-            seen_in="ruotianluo/self-critical.pytorch#89",
-            hint="Try the scores [0, 0, 1000] with the last key forbidden.",
-        ),
-        "shift by all": Wrong(
-            "You subtract the largest score of *all* keys. When a forbidden key has it, the allowed ones can "
-            "underflow to 0/0: take the largest allowed score.",
-            same_as="renormalise: afterwards",
-        ),
-    },
+    shift={"none": OVERFLOW},
     storage={"like scores": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},
 )
-def _(scores, allowed, *, polarity="allowed", where="before", renormalise="not", storage="floating", inputs="kept"):
+def _(
+    scores,
+    allowed,
+    *,
+    polarity="allowed",
+    where="before",
+    shift="max",
+    storage="floating",
+    inputs="kept",
+):
+    def normalised(x):
+        exps = shifted_exp(x, shift)
+        return softmax(x) if shift == "max" else exps / exps.sum()
+
     kept = allowed if polarity == "allowed" else ~allowed
     if inputs == "overwritten":
         scores[~kept] = -np.inf
     fill = -1.0 if where == "small fill" else -np.inf
-    if where == "scores times mask":
-        weights = softmax(scores * kept)
+    if where == "score 0":
+        weights = normalised(scores * kept)
     elif where == "mask added":
-        weights = softmax(scores + kept)
+        weights = normalised(scores + kept)
     elif where == "after softmax":
-        weights = softmax(scores) * kept
+        weights = normalised(scores) * kept
     elif where == "ignored":
-        weights = softmax(scores)
+        weights = normalised(scores)
     elif where == "dropped":
-        weights = softmax(scores[kept])
-    elif renormalise == "afterwards":
-        weights = softmax(scores * 1.0) * kept
-        weights = weights / weights.sum()
-    elif renormalise == "shift by all":
-        weights = np.where(kept, np.exp(scores - scores.max()), 0)
-        weights = weights / weights.sum()
+        weights = normalised(scores[kept])
     else:
-        weights = softmax(np.where(kept, scores, fill))
+        weights = normalised(np.where(kept, scores, fill))
     return weights.astype(scores.dtype) if storage == "like scores" else weights
 
 
@@ -149,8 +151,20 @@ def only_the_allowed(scores, allowed):
 
 
 @masked_weights.variant
-def large_negative(scores, allowed):  # −1e9 instead of −∞: the same, as long as one key is allowed
+def large_negative(scores, allowed):  # −1e9 instead of −∞: the same while a key is allowed that scores far higher
     return softmax(np.where(allowed, scores, -1e9))
+
+
+@masked_weights.variant
+def renormalised_afterwards(scores, allowed):  # a report held this to be an error (abisee/pointer-generator#88)
+    weights = softmax(scores * 1.0) * allowed
+    return weights / weights.sum()
+
+
+@masked_weights.variant
+def exponentials_masked(scores, allowed):
+    exps = np.exp(scores - scores[allowed].max()) * allowed
+    return exps / exps.sum()
 
 
 @masked_weights.variant

@@ -1,4 +1,4 @@
-"""Exercise 1.3: scaled_scores, and what people write instead."""
+"""Exercise 1.2: scaled_scores, and what people write instead."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from ..engine import Hard, Wrong, exercise
 
 
 @exercise(
-    "1.3",
+    "1.2",
     points=1,
     section="From query and keys to scores",
     statement=(
@@ -26,7 +26,7 @@ def scaled_scores(query, keys):
 
     query (d_k,), keys (n_k, d_k) → (n_k,)
     """
-    return keys @ query / np.sqrt(query.shape[-1])
+    return keys @ query / query.shape[-1] ** 0.5
 
 
 scaled_scores.probes(query_and_keys)
@@ -48,12 +48,12 @@ def _():
     product={
         "cosine": Wrong(
             "Both vectors are divided by their lengths: that is the cosine. The dot product keeps the lengths, "
-            "and a longer key then weighs more.",
+            "and the score of a longer key lies further from zero.",
             hint="Should a key that is twice as long get the same score?",
         ),
         "distance": Wrong(
-            "This scores by the distance between query and key, not by their dot product. The two rank keys alike "
-            "only when all keys have the same length.",
+            "This scores by the distance between query and key, not by their dot product. The two are sure to "
+            "rank keys alike when all keys have the same length, and else they are not.",
             hint="What is the score of a key that is equal to the query, but ten times as long?",
         ),
         "softmax": Wrong(

@@ -1,4 +1,4 @@
-"""Exercise 1.2: stable_softmax, and what people write instead."""
+"""Exercise 1.3: stable_softmax, and what people write instead."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from ..engine import Hard, Wrong, exercise
 
 
 @exercise(
-    "1.2",
+    "1.3",
     points=2,
     section="From scores to weights",
     statement=(
-        "Write softmax without a library's help. It should work for one row of scores and for a table (each\n"
-        "row on its own), and for scores as large as 1000."
+        "Write softmax yourself, from `np.exp`. It should work for one row of scores and for a table (each row on its\n"
+        "own), and for scores as large as 1000. A score of −∞ gets the weight 0."
     ),
     hints=[
         "Three steps: subtract the largest score of each row, take `np.exp`, divide by the sum of each row.",
@@ -40,10 +40,11 @@ def _():
     return {
         "huge scores": Hard((np.array([1000.0, 1001.0]),), HUGE),
         "very negative scores": Hard(
-            (np.array([-1000.0, -1001.0]),), "For scores around −1000 every exponential is 0, and 0/0 is not a number."
+            (np.array([-1000.0, -1001.0]),),
+            "For scores around −1000 the answer is wrong: plain exponentials are all 0 there, and 0/0 is not a number.",
         ),
         "far above the mean": Hard(
-            (np.array([0.0, 0.0, 0.0, 3000.0]),),
+            (np.array([0.0, 0.0, 3000.0]),),
             "One score far above the others still overflows: subtract the largest, not another one.",
         ),
         "rows of different height": Hard(
@@ -137,13 +138,35 @@ def _(
 
 
 @stable_softmax.mistake(
-    "keepdims forgotten",
+    "keepdims forgotten in the sum",
     "The sums have lost their axis. For a square table NumPy still divides, but by the sum of the *wrong row*: "
     "add `keepdims=True`.",
     hint="Which shapes do `exps` and the sum have, and how does NumPy line them up?",
 )
 def _(scores):
     exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exps / exps.sum(axis=-1)
+
+
+@stable_softmax.mistake(
+    "keepdims forgotten in the maximum",
+    "The maxima have lost their axis. For a square table NumPy still subtracts, but the largest score of the "
+    "*wrong row*: add `keepdims=True`.",
+    hint="Which shapes do `scores` and the maximum have, and how does NumPy line them up?",
+)
+def _(scores):
+    exps = np.exp(scores - scores.max(axis=-1))
+    return exps / exps.sum(axis=-1, keepdims=True)
+
+
+@stable_softmax.mistake(
+    "keepdims forgotten twice",
+    "Maxima and sums have lost their axis. For a square table NumPy still computes, but with those of the "
+    "*wrong row*: add `keepdims=True` to both.",
+    hint="Which shapes do `scores` and the maximum have, and how does NumPy line them up?",
+)
+def _(scores):
+    exps = np.exp(scores - scores.max(axis=-1))
     return exps / exps.sum(axis=-1)
 
 

@@ -13,8 +13,8 @@ from ..engine import Hard, Wrong, exercise
     points=2,
     section="Content addressing, and its gradient",
     statement=(
-        "How does weight i answer when score j rises a little? Build the table of all these derivatives. You\n"
-        "may use `softmax`."
+        "How does weight i answer when score j rises a little? Build the table of all these derivatives, by the\n"
+        "formula (small steps are not exact enough). You may use `softmax`."
     ),
     hints=[
         "On the diagonal stands αᵢ(1 − αᵢ), everywhere else −αᵢαⱼ.",
@@ -60,6 +60,19 @@ def _():
             "The products αᵢαⱼ are added instead of subtracted.",
             hint="The weights sum to 1. What must each column of derivatives sum to?",
         ),
+        "one on the diagonal": Wrong(
+            "On the diagonal stands 1 − αᵢ² instead of αᵢ − αᵢ²: the derivative is αᵢ([i = j] − αⱼ), with αᵢ before "
+            "the bracket.",
+            hint="Multiply the bracket out. What remains where i = j?",
+        ),
+        "one minus": Wrong(
+            "Every entry is αᵢ(1 − αⱼ). The 1 belongs to the diagonal only; off it stands −αᵢαⱼ.",
+            hint="What is [i = j] when i and j differ?",
+        ),
+        "factor of the column": Wrong(
+            "The factor before the bracket is αⱼ instead of αᵢ: off the diagonal stands −αⱼ² instead of −αᵢαⱼ.",
+            hint="Does NumPy multiply your factor along the rows or along the columns?",
+        ),
         "alone": Wrong("Only the products −αᵢαⱼ are there; αᵢ on the diagonal is missing."),
     },
     sign={"minus": Wrong("The whole table has the wrong sign: raising a score should raise its own weight.")},
@@ -83,6 +96,9 @@ def _(scores, *, cross="subtracted", sign="plus", of="weights", shift="max", sto
         "left out": np.diag(w),
         "diagonal only": np.diag(w * (1 - w)),
         "added": np.diag(w) + products,
+        "one on the diagonal": np.eye(len(w)) - products,
+        "one minus": w[:, None] * (1 - w),
+        "factor of the column": w * (np.eye(len(w)) - w),
         "alone": -products,
     }[cross]
     if inputs == "overwritten":

@@ -30,15 +30,25 @@ def weight_of_copies(difference, copies):
 
 
 @weight_of_copies.probes
-def _(rng):
-    cases = [(rng.normal(size=n) * 1.5, rng.integers(2, 12, size=n)) for n in (5, 4, 6)]
-    return [*cases, (cases[0][0].astype(np.float32), cases[0][1])]
+def _(rng):  # plain numbers, as in the chapter
+    return [(float(rng.normal() * 1.5), int(n)) for n in rng.permutation(np.arange(2, 12))[:6]]
+
+
+_ARRAYS = "It is right for numbers, but not for arrays: use NumPy's `np.exp` and `np.log`, and no `if` on the inputs."
 
 
 @weight_of_copies.hard_probes
 def _():
+    difference, copies = np.array([0.5, -1.0, 2.0]), np.array([3.0, 10.0, 2.0])
     return {
-        "one copy": Hard((np.array([0.0, 1.0]), np.array([1, 1])), "With one copy it is the plain weight of two keys."),
+        "one copy": Hard((0.7, 1), "With one copy it is the plain weight of two keys."),
+        "arrays": Hard((difference, copies), _ARRAYS),
+        "arrays of float32": Hard((difference.astype(np.float32), copies), _ARRAYS),
+        "far above": Hard(
+            (1000.0, 3),
+            "for a difference of 1000 your formula gives ∞/∞. Written with exp(−…), it gives 1.",
+            advice=True,
+        ),
         "integers": Hard((np.array([0, 1, -2]), np.array([2, 3, 4])), INTEGERS, True),
     }
 
@@ -54,8 +64,18 @@ def _():
             "The score is multiplied by the number of copies. Copies multiply the *exponential*, not the score.",
             hint="With Δ = 0 and three copies of key 1: is its total ½?",
         ),
+        "minus": Wrong(
+            "ln n is subtracted: more copies then get *less* together. It is added.",
+            hint="Should ten copies have more weight together than one?",
+        ),
         "none": Wrong("The copies are not counted: this is the weight with a single copy."),
         "log2": Wrong("The logarithm has base 2; softmax uses e, so it must be the natural logarithm."),
+    },
+    sign={
+        "difference": Wrong(
+            "The sign of the difference is turned round: the more it scores, the less it gets.",
+            hint="What should a very large difference give?",
+        ),
     },
     share={
         "one copy": Wrong(
@@ -68,9 +88,10 @@ def _():
     storage={"like difference": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},
 )
-def _(difference, copies, *, bonus="log", share="total", storage="floating", inputs="kept"):
-    added = {"log": np.log(copies), "n": copies, "n - 1": copies - 1, "none": 0, "factor": 0, "log2": np.log2(copies)}
-    logit = difference * (copies if bonus == "factor" else 1) + added[bonus]
+def _(difference, copies, *, bonus="log", sign="plus", share="total", storage="floating", inputs="kept"):
+    added = {"log": np.log(copies), "n": copies, "n - 1": copies - 1, "log2": np.log2(copies), "minus": -np.log(copies)}
+    delta = difference if sign == "plus" else -difference
+    logit = delta * (copies if bonus == "factor" else 1) + added.get(bonus, 0)
     if share == "other key":
         logit = -logit
     result = np.exp(logit) if share == "odds" else 1 / (1 + np.exp(-logit))
@@ -78,7 +99,7 @@ def _(difference, copies, *, bonus="log", share="total", storage="floating", inp
         result = result / copies
     if inputs == "overwritten":
         difference += np.log(copies)
-    return result.astype(difference.dtype) if storage == "like difference" else result
+    return result.astype(difference.dtype) if storage == "like difference" and np.ndim(difference) else result
 
 
 @weight_of_copies.mistake(

@@ -40,7 +40,6 @@ def _(rng):
 def _():
     return {
         "integer values": Hard((np.array([0.5, 0.25, 0.25]), np.array([[2, 0], [0, 4], [1, 1]])), INTEGERS, True),
-        "a single value": Hard((np.array([1.0]), np.array([[3.0, -1.0]])), "A single value must come back unchanged."),
     }
 
 
@@ -62,8 +61,9 @@ def _():
     },
     axis={
         "components": Wrong(
-            "The weights are matched with the components (columns) of the values instead of with the values (rows).",
-            hint="Which axis of `values` has one entry per weight?",
+            "The weights are matched with the components (columns) of the values instead of with the values (rows). "
+            "For a square table no error says so.",
+            hint="Each row of `values` is one value; does your product give row i the weight i?",
         ),
     },
     total={
@@ -71,6 +71,10 @@ def _():
             "The weighted values are averaged instead of added, so the result is n_k times too small: "
             "the weights have divided already.",
             hint="What would the result be if all values were equal?",
+        ),
+        "over components": Wrong(
+            "You add the components of each value instead of adding the values: one number for each value is left.",
+            hint="How many components should the result have?",
         ),
         "no sum": Wrong(
             "The values are multiplied by their weights but not added up: one row for each value is left.",
@@ -91,15 +95,23 @@ def _(weights, values, *, share="given", axis="values", total="sum", storage="fl
     elif share == "reversed":
         weights = weights[::-1]
     parts = weights[:, None] * values if axis == "values" else weights * values
-    if axis == "components":
-        parts = parts.T
     if storage == "like values":
         parts = parts.astype(values.dtype)
     if inputs == "overwritten":
         values *= given[:, None]  # raises for integer values, as it does for whoever writes it
     if total == "no sum":
         return parts
-    return parts.sum(axis=0) if total == "sum" else parts.mean(axis=0)
+    along = 0 if (axis == "values") != (total == "over components") else 1
+    return parts.mean(axis=along) if total == "mean" else parts.sum(axis=along)
+
+
+@weighted_average.mistake(
+    "first two",
+    "Only the first two values are mixed. There can be any number of them.",
+    hint="Does your code know how many rows `values` has?",
+)
+def _(weights, values):
+    return weights[0] * values[0] + weights[1] * values[1]
 
 
 @weighted_average.variant

@@ -12,7 +12,7 @@ from ..engine import Hard, Wrong, exercise
     "1.4",
     points=1,
     section="Temperature",
-    statement="Turn scores into weights at a given temperature. You may use `softmax`.",
+    statement=("Turn scores into weights at a given temperature, which may be as low as 0.001. You may use `softmax`."),
     hints=[
         "The temperature acts on the scores, before softmax.",
         "Divide by it: a high temperature makes scores alike, a low one drives them apart.",
@@ -32,22 +32,24 @@ def _(rng):
     return [*cases, (cases[0][0].astype(np.float32), 3.0)]
 
 
+_COLD = "At a temperature of 0.001 the answer is wrong: divide the scores by exactly T, and keep softmax stable."
+
+
 @weights_at_temperature.hard_probes
 def _():
     return {
-        "very cold": Hard(
-            (np.array([0.0, 1.0, 2.0]), 0.001),
-            "At a temperature of 0.001 the answer is not a number: divide the scores first and keep softmax stable.",
-        ),
-        "cold and below zero": Hard(
-            (np.array([-1.0, -2.0, -3.0]), 0.001),
-            "At a temperature of 0.001 the answer is not a number: divide the scores first and keep softmax stable.",
+        "very cold": Hard((np.array([0.0, 1.0, 2.0]), 0.001), _COLD),
+        "cold and below zero": Hard((np.array([-1.0, -2.0, -3.0]), 0.001), _COLD),
+        "cold and close": Hard((np.array([0.0, 0.001, 0.002]), 0.001), _COLD),
+        "very hot": Hard(
+            (np.array([0.0, 1000.0]), 1000.0),
+            "At a temperature of 1000 the answer is wrong: divide the scores before softmax, not the weights after it.",
         ),
         "integers": Hard((np.array([1, 2, 4]), 2), INTEGERS, True),
     }
 
 
-__COLD_OVERFLOW = Wrong(
+_COLD_OVERFLOW = Wrong(
     "At a low temperature the exponentials overflow: 2/0.001 is 2000. Subtract the largest score before `exp`.",
     hint="How large can scores / temperature become?",
 )
@@ -59,7 +61,11 @@ __COLD_OVERFLOW = Wrong(
             "The scores are multiplied by the temperature. Then *hot* means sharp; it should mean flat.",
             hint="At T = 10, should the weights be more alike or less?",
         ),
-        "unused": Wrong("The temperature is not used."),
+        "unused": Wrong(
+            "The temperature has no effect: it is not used, or it cancels, as whatever multiplies all exponentials "
+            "or is added to all scores does.",
+            hint="Does T stand below every score, before `exp`?",
+        ),
         "root": Wrong("The scores are divided by √T instead of T."),
         "after": Wrong(
             "The temperature divides the weights after softmax. They no longer sum to 1; their ratios stay the same.",
@@ -72,7 +78,7 @@ __COLD_OVERFLOW = Wrong(
         ),
     },
     sign={"minus": Wrong("The sign of the scores is turned round: the worst match gets the largest weight.")},
-    shift={"none": __COLD_OVERFLOW},
+    shift={"none": _COLD_OVERFLOW},
     storage={"like scores": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},
 )
@@ -88,8 +94,24 @@ def _(scores, temperature, *, use="divide", sign="plus", shift="max", storage="f
     return weights.astype(scores.dtype) if storage == "like scores" else weights
 
 
-@weights_at_temperature.variant
-def powers(scores, temperature):
-    """Softmax first, then the power 1/T and a new division: the same weights, here on the largest weight's scale."""
-    weights = np.exp(scores - scores.max()) ** (1 / temperature)
+@weights_at_temperature.mistake(
+    "powers",
+    "Softmax first, then the power 1/T and a division: the same on paper. But a weight that was rounded to 0 stays 0, "
+    "however hot it gets, and a low T can round all of them to 0.",
+    hint="What are the weights of the scores 0 and 1000, before and after your power at T = 1000?",
+)
+def _(scores, temperature):
+    weights = softmax(scores * 1.0) ** (1 / temperature)
     return weights / weights.sum()
+
+
+@weights_at_temperature.variant
+def inverse_temperature(scores, temperature):
+    beta = 1 / temperature
+    return softmax(np.array([beta * score for score in scores]))
+
+
+@weights_at_temperature.variant
+def shifted_by_hand(scores, temperature):
+    exps = np.exp((scores - max(scores)) / temperature)
+    return exps / sum(exps)

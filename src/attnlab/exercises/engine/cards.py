@@ -63,10 +63,14 @@ class Verdict:
                 lines += [f"  {label}", *(f"    {line}" for line in text.splitlines())]
         lines += [f"  {text}" for text in self.extras]
         if self.hint:
-            lines.append(f"  Ask yourself: {self.hint}")
+            lines.append(f"  {self._asks}")
         if self.seen_in:
             lines.append(f"  Seen in the wild: {', '.join(self.seen_in)}")
         return "\n".join(lines)
+
+    @property
+    def _asks(self) -> str:
+        return f"Ask yourself: {self.hint}" if self.hint.endswith("?") else self.hint
 
     def _rows(self) -> list[tuple[str, str]]:
         return [
@@ -87,7 +91,7 @@ class Verdict:
             parts.append(call + beside)
         parts += [_paragraph(text) for text in self.extras]
         if self.hint:
-            parts.append(_paragraph(f"Ask yourself: {self.hint}", "font-style:italic"))
+            parts.append(_paragraph(self._asks, "font-style:italic"))
         if self.seen_in:
             parts.append(_paragraph(f"Seen in the wild: {', '.join(self.seen_in)}", "opacity:.75;font-size:.85em"))
         return _card(self.symbol, self.title, self.heading, "".join(parts))

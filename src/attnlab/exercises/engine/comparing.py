@@ -35,19 +35,23 @@ def size(numbers: np.ndarray) -> float:
 def tolerance(reference: Callable, arguments: Sequence[Any], dtype: np.dtype) -> float:
     """Error to grant an answer in `dtype`, relative to its size: eight times what the reference itself loses there.
 
-    A few last digits are added. The loss in float64 cannot be measured by casting: it is the loss in float32, scaled by
-    the two precisions.
+    The loss is the larger of two: what rounding the inputs to `dtype` changes, and what moving them by one unit in the
+    last place changes. A few last digits are added.
     """
-    probe = np.dtype(np.float32) if dtype == np.float64 else dtype
-    exact = observe(reference, cast(arguments, np.dtype(np.float64))).array
-    rough = observe(reference, cast(arguments, probe)).array
     eps = float(np.finfo(dtype).eps)
     least = 4 * eps + 1e-12
-    if exact is None or rough is None or exact.shape != rough.shape or exact.size == 0:
+    exact_inputs = cast(arguments, np.dtype(np.float64))
+    exact = observe(reference, exact_inputs).array
+    if exact is None or exact.size == 0:
         return least
-    with np.errstate(all="ignore"):
-        lost = np.abs(exact - rough.astype(np.float64))
-    lost = float(np.max(lost, where=np.isfinite(lost), initial=0.0)) * eps / float(np.finfo(probe).eps)
+    moved = [a * (1 + eps) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in exact_inputs]
+    lost = 0.0
+    for inputs in (cast(arguments, dtype), moved):
+        rough = observe(reference, inputs).array
+        if rough is not None and rough.shape == exact.shape:
+            with np.errstate(all="ignore"):
+                off = np.abs(exact - rough.astype(np.float64))
+            lost = max(lost, float(np.max(off, where=np.isfinite(off), initial=0.0)))
     return 8 * lost / size(exact) + least
 
 

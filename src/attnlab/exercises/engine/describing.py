@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .cards import Comparison, Verdict
-from .comparing import agree, precision
+from .comparing import agree, precision, size
 from .running import KEPT_OUTPUT, Observation
 
 if TYPE_CHECKING:
@@ -32,8 +34,9 @@ def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Ve
     else:
         title = "Not right yet"
         words += unrecognised(answer)
-    for i in recognised.surplus:
-        words.append(("And beyond that: " if turns else "") + answer.exercise.hard[i].remark)
+        hint = f"`{answer.exercise.name}.hint()` gives a hint."
+    for remark in dict.fromkeys(answer.exercise.hard[i].remark for i in recognised.surplus):
+        words.append(("And beyond that: " if turns else "") + remark)
     return Verdict(
         "recognised" if turns or recognised.surplus else "unrecognised",
         title,
@@ -85,11 +88,17 @@ def _value(value: Any) -> str:
 
 def _result(seen: Observation, names: tuple[str, ...]) -> str:
     if seen.failure:
-        return f"{seen.failure.kind}: {seen.failure.message}"
+        return f"{seen.failure.kind}: {_plainly(seen.failure.message)}"
     text = _value(seen.array) if seen.array is not None else f"an object of type {seen.returned}"
     if seen.changed:
         text += f"\nand {', '.join(names[i] for i in seen.changed)} changed"
     return text
+
+
+def _plainly(message: str) -> str:
+    """NumPy's message on `@` speaks of gufuncs and core dimensions; say what it means."""
+    found = re.search(r"matmul: .*\(size (\d+) is different from (\d+)\)", message)
+    return f"in a product `@`, the inner sizes differ: {found[2]} and {found[1]}" if found else message
 
 
 def endless(seconds: float) -> str:
@@ -132,7 +141,8 @@ def unrecognised(answer: Answer) -> list[str]:
     words = []
     if received.changed:
         words.append(f"It changes {', '.join(f'`{names[i]}`' for i in received.changed)}: work on a copy.")
-    words += _about_numbers(expected.array, received.array, precision(received, probe.arguments))
+    if not (received.changed and agree(expected, replace(received, changed=expected.changed), 1e-9)):
+        words += _about_numbers(expected.array, received.array, precision(received, probe.arguments))
     if found[0].name:
         words.append(probe.remark)
     wrong = len(list(answer.differences(0, "ordinary")))
@@ -153,6 +163,8 @@ def _about_failure(seen: Observation, arguments: tuple[Any, ...], names: tuple[s
 
 
 def _about_type(seen: Observation, expected: Observation) -> list[str]:
+    if seen.returned == "NoneType" and seen.printed_size:
+        return ["It printed something and returned None. Give the result back with `return` instead of `print`."]
     if seen.returned == "NoneType":
         return ["It returned None. Is the `return` missing?"]
     wanted = f"an array of shape {expected.array.shape}" if expected.array is not None else "an array"
@@ -177,9 +189,9 @@ def _about_numbers(expected: np.ndarray, received: np.ndarray, dtype: np.dtype) 
         words.append(f"It returned numbers of type {received.dtype}; the fractions are lost.")
     if received.shape != expected.shape:
         words.append(f"Its shape is {received.shape}; expected {expected.shape}.")
-        for name, other in (("transposed", received.T), ("with axes of length 1 removed", received.squeeze())):
+        for name, other in (("Transposed", received.T), ("Without the axes of length 1", received.squeeze())):
             if other.shape == expected.shape and np.allclose(other, expected, atol=close):
-                words.append(f"The values would be right if they were {name}.")
+                words.append(f"{name}, its values would be right.")
                 return words
         return words
     bad = ~np.isfinite(received) & np.isfinite(expected)
@@ -192,6 +204,9 @@ def _about_numbers(expected: np.ndarray, received: np.ndarray, dtype: np.dtype) 
 
 def _relations(expected: np.ndarray, received: np.ndarray, close: float) -> list[str]:
     """A constant factor or offset, another order, an axis that sums to one: relations worth naming."""
+    off = np.abs(received - expected).max(initial=0)
+    if off <= close * size(expected):
+        return [f"Almost: the largest difference is {off:.1g}. Is something rounded or approximated?"]
     if expected.size < 2:
         return []
     safe = np.abs(expected) > 1e-9

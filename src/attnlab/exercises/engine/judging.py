@@ -17,7 +17,7 @@ from . import describing
 from .cards import Verdict
 from .comparing import agree, precision, size
 from .learner import untouched
-from .running import TIME_LIMIT, Deadline, Observation, OutOfTime, loaded_torch, observe
+from .running import TIME_LIMIT, Deadline, Observation, OutOfTime, observe, tensor_maker
 
 if TYPE_CHECKING:
     from .model import Exercise
@@ -60,29 +60,43 @@ class Answer:
         convert = _same
         for probe in exercise.ordinary(self.seed):
             self.ordinary.append(observe(self.function, probe.arguments))
-        if torch := loaded_torch():
+        if tensor := tensor_maker():
             refused = {"TypeError", "AttributeError"}
             if all(o.failure and o.failure.kind in refused for o in self.ordinary):
-                as_tensors = [
-                    observe(self.function, p.arguments, torch.from_numpy) for p in exercise.ordinary(self.seed)
-                ]
+                as_tensors = [observe(self.function, p.arguments, tensor) for p in exercise.ordinary(self.seed)]
                 if any(o.array is not None for o in as_tensors):
-                    self.ordinary, self.tensors, convert = as_tensors, True, torch.from_numpy
+                    self.ordinary, self.tensors, convert = as_tensors, True, tensor
         if any(o.array is not None for o in self.ordinary):
             for probe in exercise.hard:
                 spared = self.tensors and probe.arrays_only
                 self.hard.append(None if spared else observe(self.function, probe.arguments, convert))
 
     def differences(self, index: int, tier: str) -> Iterator[int]:
-        """The probes of a tier on which this answer and the twin `twins[index]` do not do the same."""
+        """The probes of a tier on which this answer and the twin `twins[index]` do not do the same.
+
+        Probes that only give advice never count.
+        """
         mine = self.hard if tier == "hard" else self.ordinary
         theirs = self.exercise.done_by(index, self.seed, tier)
         probes = self.exercise.probes_of(tier, self.seed)
         for i, (a, b) in enumerate(zip(theirs, mine, strict=False)):
-            if b is not None:
-                rtol = self.exercise.tolerances(self.seed, tier, precision(b, probes[i].arguments))[i]
-                if not agree(a, b, rtol):
-                    yield i
+            if b is not None and not probes[i].advice and not self._same(tier, i, a, b):
+                yield i
+
+    def advice(self) -> list[str]:
+        """What a correct answer may still be told: remarks of the probes that only advise and on which it differs."""
+        theirs = self.exercise.done_by(0, self.seed, "hard")
+        told = [
+            probe.remark
+            for i, (probe, a, b) in enumerate(zip(self.exercise.hard, theirs, self.hard, strict=True))
+            if probe.advice and b is not None and not self._same("hard", i, a, b)
+        ]
+        return list(dict.fromkeys(told))
+
+    def _same(self, tier: str, i: int, theirs: Observation, mine: Observation) -> bool:
+        probe = self.exercise.probes_of(tier, self.seed)[i]
+        rtol = self.exercise.tolerances(self.seed, tier, precision(mine, probe.arguments))[i]
+        return agree(theirs, mine, rtol)
 
     def possible(self, turns: int) -> list[int]:
         """The twins with that many wrong turns that do the same on every ordinary probe.
@@ -142,5 +156,6 @@ def judge(exercise: Exercise, function: Callable, seed: int, seconds: float = TI
         return Verdict("unrecognised", "It did not finish", [describing.endless(seconds)], **label)
     recognised = recognise(answer)
     if recognised.correct:
-        return Verdict("correct", "Correct", [], **label, extras=describing.extras(answer))
+        advice = [f"One thing more: {remark}" for remark in answer.advice()]
+        return Verdict("correct", "Correct", advice, **label, extras=describing.extras(answer))
     return describing.verdict(answer, recognised, label)

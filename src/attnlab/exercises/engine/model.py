@@ -59,15 +59,29 @@ class Probe:
     name: str = ""
     remark: str = ""
     arrays_only: bool = False
+    advice: bool = False
 
 
 @dataclass(frozen=True)
 class Hard:
-    """A fixed, difficult input: `remark` says what a wrong answer on it means; `arrays_only` spares torch answers."""
+    """A fixed, difficult input: `remark` says what a wrong answer on it means.
+
+    `arrays_only` spares answers written in torch. With `advice` the answer stays correct and is told the remark: for
+    inputs on which an answer that is right on paper may fail, and nobody asked for more.
+    """
 
     arguments: tuple[Any, ...]
     remark: str
     arrays_only: bool = False
+    advice: bool = False
+
+
+class NotCorrect(AssertionError):
+    """What `check` raises for nbgrader. A notebook shows its words alone: not our code, and no path of the grader's."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+        lines = [textwrap.wrap(line, 80, subsequent_indent="  ") or [""] for line in str(self).splitlines()]
+        return list(itertools.chain.from_iterable(lines))
 
 
 class Exercise:
@@ -153,7 +167,7 @@ class Exercise:
     @functools.cached_property
     def hard(self) -> list[Probe]:
         hard = self._hard() if self._hard else {}
-        return [Probe(tuple(h.arguments), name, h.remark, h.arrays_only) for name, h in hard.items()]
+        return [Probe(tuple(h.arguments), name, h.remark, h.arrays_only, h.advice) for name, h in hard.items()]
 
     @functools.lru_cache(maxsize=12)  # noqa: B019
     def totals(self, seed: int, turns: int) -> tuple[list[int], np.ndarray]:
@@ -193,7 +207,7 @@ class Exercise:
         verdict = self._verdict(function)
         cards.show(verdict)
         if not verdict.correct and os.environ.get("NBGRADER_EXECUTION"):
-            raise AssertionError(str(verdict))
+            raise NotCorrect(str(verdict))
 
     def _verdict(self, function: Any) -> cards.Verdict:
         label = {"number": self.number, "name": self.name, "points": self.points}
@@ -216,10 +230,12 @@ class Exercise:
             return cards.Verdict("internal", "The checker itself failed", [words], **label)
 
     def hint(self) -> None:
-        """Show the next hint; after the last one they begin again."""
-        number = self._hints_given % len(self.hints)
+        """Show the next hint; the last one stays, and says so."""
+        number = min(self._hints_given, len(self.hints) - 1)
         self._hints_given += 1
-        cards.show(cards.Note(f"Hint {number + 1} of {len(self.hints)}", self.hints[number]))
+        last = f" That was the last hint; `{self.name}.solution()` shows one good answer."
+        text = self.hints[number] + (last if number == len(self.hints) - 1 else "")
+        cards.show(cards.Note(f"Hint {number + 1} of {len(self.hints)}", text))
 
     def solution(self) -> None:
         """Show the reference."""

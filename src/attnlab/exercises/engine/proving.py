@@ -111,18 +111,18 @@ def _words(recognised: Recognised) -> str:
 def table(proofs: list[Proof]) -> str:
     """The proofs as a Markdown table."""
     lines = [
-        "| exercise | mistakes | pairs | merged | correct forms accepted | recognised |",
-        "|---|---:|---:|---:|---:|---|",
+        "| exercise | mistakes | pairs | merged | recognised | numberless | correct forms |",
+        "|---|---:|---:|---:|---|---:|---:|",
     ]
-    total = Counter()
-    for p in proofs:
-        twins = p.mistakes + p.pairs + p.merged
-        total.update(mistakes=p.mistakes, pairs=p.pairs, merged=p.merged, variants=p.variants + 1, twins=twins)
-        name = f"{p.exercise.number} `{p.exercise.name}`"
-        verdict = f"{twins} of {twins}" if not p.failures else f"{len(p.failures)} FAILURES"
-        lines.append(f"| {name} | {p.mistakes} | {p.pairs} | {p.merged} | {p.variants + 1} | {verdict} |")
-    lines.append(
-        f"| **together** | **{total['mistakes']}** | **{total['pairs']}** | **{total['merged']}** "
-        f"| **{total['variants']}** | **{total['twins']} of {total['twins']}** |"
-    )
+    rows = [(f"{p.exercise.number} `{p.exercise.name}`", _counts(p)) for p in proofs]
+    rows.append(("together", [sum(column) for column in zip(*(counts for _, counts in rows), strict=True)]))
+    for name, (mistakes, pairs, merged, wrong, numberless, forms) in rows:
+        recognised = f"{mistakes + pairs + merged} of {wrong}"
+        lines.append(f"| {name} | {mistakes} | {pairs} | {merged} | {recognised} | {numberless} | {forms} |")
     return "\n".join(lines)
+
+
+def _counts(proof: Proof) -> list[int]:
+    """mistakes, pairs, merged, all wrong twins, numberless, correct forms (the reference is one)."""
+    wrong = len(proof.exercise.twins) - 1 - proof.harmless
+    return [proof.mistakes, proof.pairs, proof.merged, wrong, proof.numberless, proof.variants + 1]

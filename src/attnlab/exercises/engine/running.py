@@ -13,11 +13,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 TIME_LIMIT = 5.0  # seconds for all probes of one check together; the probes are tiny
+PACKAGE = str(Path(__file__).resolve().parents[2])  # …/attnlab
 KEPT_OUTPUT = 2_000  # characters of printed text that a card can show
 
 
@@ -167,23 +169,23 @@ def _message(error: BaseException) -> str:
 
 
 def _where(error: BaseException) -> str:
-    """The line of the learner's code that raised: the last frame that belongs to no installed package."""
+    """The line of the learner's code that raised: the last frame that belongs to no library, nor to attnlab."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "site-packages" not in f.filename and __file__ != f.filename]
+    own = [f for f in frames if "site-packages" not in f.filename and not f.filename.startswith(PACKAGE)]
     return (own[-1].line or "").strip() if own else ""
 
 
 def observe(function: Callable, arguments: Sequence[Any], convert: Callable = lambda x: x) -> Observation:
     """Call `function` on copies of `arguments` and write down what happened.
 
-    `convert` turns each array into what the function expects (a tensor, for answers written in torch).
+    `convert` turns each argument into what the function expects (a tensor, for answers written in torch).
     `OutOfTime` and the user's own stop pass through; every other exception, SystemExit included, is written down.
     """
     given = copy.deepcopy(tuple(arguments))
     output, failure, result = _Excerpt(), None, None
     with _quiet(output) as caught:
         try:
-            result = function(*(convert(a) if isinstance(a, np.ndarray) else a for a in given))
+            result = function(*(convert(a) for a in given))
         except (OutOfTime, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -208,6 +210,16 @@ def _same(before: Any, after: Any) -> bool:
     return before == after
 
 
-def loaded_torch() -> Any:
-    """The torch module if the session has imported it already, else None. The checker itself never imports it."""
-    return sys.modules.get("torch")
+def tensor_maker() -> Callable | None:
+    """A function from arguments to tensors, if the session has imported torch. The checker itself never imports it."""
+    if (torch := sys.modules.get("torch")) is None:
+        return None
+
+    def tensor(argument: Any) -> Any:
+        return (
+            torch.from_numpy(argument)
+            if isinstance(argument, np.ndarray)
+            else torch.tensor(argument, dtype=torch.float64)
+        )
+
+    return tensor
