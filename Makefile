@@ -64,6 +64,7 @@ lint: $(VENV)/.test ## ruff and spelling
 
 notebooks: $(VENV)/.test ## run and rewrite the notebooks and everything generated (CH=01: one chapter)
 	$(BIN)/python book/tools/notebooks.py $(CH)
+	$(BIN)/python book/tools/picture.py
 
 wheel: $(VENV)/.book ## build the wheel of attnlab into dist/
 	$(PIP) wheel --quiet --no-deps --wheel-dir dist .

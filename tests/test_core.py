@@ -87,7 +87,7 @@ def test_softmax_without_keys(array):
     assert softmax(array(np.zeros((0, 3))), axis=0).shape == (0, 3)
 
 
-@pytest.mark.parametrize("axis", [1, -2, None, "keys"])
+@pytest.mark.parametrize("axis", [1, -2, None, 0.0, "keys"])
 def test_softmax_names_an_axis_that_is_not_there(array, axis):
     with pytest.raises(ValueError, match=r"scores, which have shape \(2,\), but it is"):
         softmax(array([1, 2]), axis=axis)

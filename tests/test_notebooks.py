@@ -183,6 +183,23 @@ def test_a_false_proof_is_never_written(monkeypatch):
         tool.proof_text([module], range(1))
 
 
+def test_the_last_line_of_the_proof_table_adds_up():
+    lines = [line.strip("| ").split(" | ") for line in tool.PROOF.read_text("utf-8").splitlines() if "|" in line]
+    *rows, together = lines[2:]
+    exercises = [e.number for path in CHAPTERS for e in exercises_of(tool.registry(path))]
+    assert [row[0].split()[0] for row in rows] == exercises and together[0] == "together"
+    for column in (1, 2, 3, 5, 6):
+        assert sum(int(row[column]) for row in rows) == int(together[column])
+
+
+def test_printing_that_came_in_pieces_is_stored_in_one():
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    cell = new_code_cell("import sys\nfor i in range(3):\n    print(i)\n    sys.stdout.flush()")
+    cell = tool.execute(new_notebook(cells=[cell])).cells[0]
+    assert [output.text for output in cell.outputs] == ["0\n1\n2\n"]
+
+
 def test_a_chapter_that_is_not_there_is_named():
     with pytest.raises(ValueError, match="no notebook begins with '99'"):
         tool.chapters("99")

@@ -31,7 +31,7 @@ def test_curves_are_drawn_named_and_told_apart_without_colour():
     assert labels(axes) == ("n", "cost") and axes.get_xscale() == "log"
     assert [line.get_ydata().tolist() for line in axes.lines] == [x.tolist(), (x**2).tolist()]
     assert len({line.get_linestyle() for line in axes.lines}) == 2
-    assert [text.get_text() for text in axes.texts] == ["a", "b"]
+    assert [text.get_text() for text in axes.get_legend().texts] == ["a", "b"]
     with pytest.raises(ValueError, match="at most 3 lines that can be told apart; got 4"):
         plots.curves(x, dict.fromkeys("abcd", x), x_label="n", y_label="cost")
 

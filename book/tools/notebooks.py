@@ -19,6 +19,7 @@ from types import ModuleType
 
 import nbformat
 from nbclient import NotebookClient
+from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -179,7 +180,8 @@ def execute(notebook: NotebookNode) -> NotebookNode:
     NotebookClient(
         notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(NOTEBOOKS)}}
     ).execute()
-    return notebook
+    # A loaded machine sends one cell's printing in several pieces; stored, it is one.
+    return CoalesceStreamsPreprocessor().preprocess(notebook, {})[0]
 
 
 def write(notebook: NotebookNode, path: Path) -> None:

@@ -10,11 +10,13 @@ Each function is written once, for NumPy arrays and torch tensors alike, in the 
 - the result has the inputs' floating dtype; integers and booleans count as float64; float16 and bfloat16 are
   computed in float32 and rounded once, at the end.
 
-NaN or infinity in content that a mask forbids still spoils the result, because 0 · NaN is NaN.  A score of +∞ has no
-softmax (∞/∞): its row is NaN, as in NumPy, SciPy and torch.
+NaN or infinity in a *value* that a mask forbids still spoils the output, because 0 · NaN is NaN.  In a forbidden *key*
+it spoils the row under a float mask; under a boolean mask it spoils gradients only.  A score of +∞ has no softmax (∞/∞):
+its row is NaN, as in NumPy, SciPy and torch.
 """
 
 import math
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from array_api_compat import device
@@ -49,12 +51,13 @@ def softmax(scores: Array, axis: int = -1) -> Array:
     """Weights in proportion to exp(scores): non-negative, summing to one along `axis`, the axis of the keys.
 
     Takes scores of any shape with at least one axis and returns the same shape and floating dtype.  Scores of any
-    finite size are safe.  Where all scores along the axis are -∞, all weights are zero.
+    finite size get the right weights (NumPy may warn of overflow where two lie further apart than its largest number).
+    Where all scores along the axis are -∞, all weights are zero.
 
     Raises ValueError for an axis that is not there, TypeError for anything but real arrays.
     """
     xp, dtype, (scores,) = prepare(scores=scores)
-    if axis not in range(-scores.ndim, scores.ndim):
+    if not isinstance(axis, Integral) or axis not in range(-scores.ndim, scores.ndim):
         raise ValueError(f"axis must be an axis of scores, which have shape {shape_of(scores)}, but it is {axis!r}.")
     if scores.shape[axis] == 0:
         return xp.astype(xp.exp(scores), dtype)  # no keys, no weights: another empty array, with a gradient

@@ -39,22 +39,14 @@ LOOK = {
 
 
 def curves(x: np.ndarray, lines: Mapping[str, np.ndarray], *, x_label: str, y_label: str, log_x: bool = False) -> None:
-    """Up to three curves over one axis. x (n,), each line (n,); its name stands at its end."""
+    """Up to three curves over one axis. x (n,), each line (n,), with its name."""
     if len(lines) > len(_LINES):
         raise ValueError(f"curves draws at most {len(_LINES)} lines that can be told apart; got {len(lines)}")
     with plt.rc_context(LOOK):
         _, axes = plt.subplots(figsize=(6.2, 2.9))
         for (name, y), (colour, dashes) in zip(lines.items(), _LINES, strict=False):
-            axes.plot(x, y, color=colour, linestyle=dashes)
-            axes.annotate(
-                name,
-                (x[-1], y[-1]),
-                (6, 0),
-                textcoords="offset points",
-                va="center",
-                color=colour,
-                annotation_clip=False,
-            )
+            axes.plot(x, y, color=colour, linestyle=dashes, label=name)
+        axes.legend(frameon=False)
         axes.set(xlabel=x_label, ylabel=y_label, xscale="log" if log_x else "linear")
 
 

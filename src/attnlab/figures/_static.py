@@ -120,7 +120,7 @@ def sharpness(temperature, delta, copies, masked):
     facts = f"total weight of key 1 = σ(Δ/T + ln n) = {sum_}"
     caption = (
         f"{where}: {facts}; {_p(each)} for each copy, {other_} for key 2. T divides the scores, copies add ln n. "
-        f"T → 0 is the hard maximum, T → ∞ the uniform mixture, n/(n + 1) for key 1. {LIVE}"
+        f"T → 0 is the hard maximum, T → ∞ the uniform mixture{'' if masked else ', n/(n + 1) for key 1'}. {LIVE}"
     )
     text = f"attn-sharpness   {where}\n  {facts}\n  each copy {_p(each)}, key 2 {other_}"
     alt = f"The weights as a stack beside the logistic curve. {where}: {facts}."
