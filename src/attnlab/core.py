@@ -11,8 +11,8 @@ Each function is written once, for NumPy arrays and torch tensors alike, in the 
   computed in float32 and rounded once, at the end.
 
 NaN or infinity in a *value* that a mask forbids still spoils the output, because 0 · NaN is NaN.  In a forbidden *key*
-it spoils the row under a float mask; under a boolean mask it spoils gradients only.  A score of +∞ has no softmax (∞/∞):
-its row is NaN, as in NumPy, SciPy and torch.
+it spoils the row under a float mask; under a boolean mask it spoils gradients only.  A score of +∞ has no softmax:
+∞/∞ is NaN, in NumPy, SciPy and torch as here.
 """
 
 import math
