@@ -111,7 +111,7 @@ def _words(recognised: Recognised) -> str:
 def table(proofs: list[Proof]) -> str:
     """The proofs as a Markdown table."""
     lines = [
-        "| exercise | mistakes | pairs | merged | recognised | numberless | correct forms |",
+        "| exercise | mistakes | pairs | merged | recognised | NaN | forms |",
         "|---|---:|---:|---:|---|---:|---:|",
     ]
     rows = [(f"{p.exercise.number} `{p.exercise.name}`", _counts(p)) for p in proofs]
