@@ -270,6 +270,23 @@ def test_input_is_refused_and_given_back():
     assert builtins.input is asked
 
 
+def test_exit_does_not_end_a_kernel(monkeypatch):
+    from types import SimpleNamespace
+
+    asked = []
+
+    class Shell:
+        def ask_exit(self):
+            asked.append("the kernel was asked to end")
+
+    shell = Shell()
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    observation = observe(lambda scores: shell.ask_exit(), (np.ones(2),))
+    assert observation.failure.kind == "SystemExit" and asked == []
+    shell.ask_exit()
+    assert len(asked) == 1
+
+
 def test_settings_of_the_session_are_restored():
     def careless(scores):
         np.seterr(all="raise")

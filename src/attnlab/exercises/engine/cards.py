@@ -131,8 +131,8 @@ def _paragraph(text: str, style: str = "") -> str:
 
 def _code(text: str) -> str:
     style = "margin:.1em 0 .4em;padding:.35em .6em;overflow-x:auto;background:rgba(127,127,127,.12);border-radius:4px"
-    if "\n" not in text:  # a table keeps its columns and scrolls; a single line may be broken
-        style += ";white-space:pre-wrap"
+    # A table keeps its columns and scrolls; a single line may be broken, but not inside a number.
+    style += f";white-space:{'pre' if chr(10) in text else 'pre-wrap'};word-break:normal"
     return f'<pre style="{style};color:inherit;font-size:.9em;line-height:1.35">{html.escape(text, quote=False)}</pre>'
 
 

@@ -113,7 +113,7 @@ class Answer:
         with np.errstate(invalid="ignore"):
             same = (np.abs(theirs - mine) <= atol) | (theirs == mine)
         same |= np.isnan(theirs) & np.isnan(mine)
-        passed = [i for i, one in zip(indices, same, strict=True) if one.all()]
+        passed = [indices[row] for row in np.flatnonzero(same.all(axis=1))]
         return [i for i in passed if not any(True for _ in self.differences(i, "ordinary"))]
 
     def evidence(self) -> int:

@@ -127,14 +127,22 @@ class Deadline:
                 continue
 
 
+def _exit(*_: object) -> None:
+    raise SystemExit
+
+
 @contextlib.contextmanager
 def _quiet(output: _Excerpt):
-    """Catch what is printed and warned; refuse `input()`, which would wait for ever."""
+    """Catch what is printed and warned; refuse `input()`, which would wait for ever, and IPython's `exit()`."""
 
     def no_input(*_: object) -> str:
         raise RuntimeError("input() was called; a checked function gets everything from its arguments")
 
     asked, builtins.input = builtins.input, no_input
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is not None:
+        shell.ask_exit = _exit  # in a kernel, exit() asks the kernel to end, after the cell
     try:
         with (
             contextlib.redirect_stdout(output),
@@ -146,6 +154,8 @@ def _quiet(output: _Excerpt):
             yield caught
     finally:
         builtins.input = asked
+        if shell is not None:
+            del shell.ask_exit
 
 
 def as_array(value: Any) -> np.ndarray | None:
