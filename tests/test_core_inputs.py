@@ -13,12 +13,6 @@ INF, NAN = math.inf, math.nan
 LN3 = math.log(3)
 
 
-@pytest.fixture(params=[to_numpy, to_torch], ids=["numpy", "torch"])
-def array(request):
-    """`array(values, dtype)` in one of the two libraries."""
-    return request.param
-
-
 # --------------------------------------------------------------------------------------------------------------- dtypes
 
 

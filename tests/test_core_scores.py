@@ -7,18 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from both_libraries import check, to_numpy, to_torch
+from both_libraries import check
 
 from attnlab import additive, attend, dot, gaussian, general
 
 INF, NAN = math.inf, math.nan
 LN3 = math.log(3)
-
-
-@pytest.fixture(params=[to_numpy, to_torch], ids=["numpy", "torch"])
-def array(request):
-    """`array(values, dtype)` in one of the two libraries."""
-    return request.param
 
 
 # --------------------------------------------------------------------------------------------------------------- scores
