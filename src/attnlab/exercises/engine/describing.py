@@ -56,7 +56,7 @@ def _clearest_difference(answer: Answer) -> tuple[Any, Observation, Observation]
         probes = answer.exercise.probes_of(tier, answer.seed)
         if wrong := list(answer.differences(0, tier)):
             i = min(wrong, key=lambda i: sum(np.size(a) for a in probes[i].arguments))  # the easiest to read
-            return probes[i], answer.exercise.done_by(0, answer.seed, tier)[i], mine[i]
+            return probes[i], answer.exercise.does(0, tier, i, answer.seed), mine[i]
     return None
 
 

@@ -76,44 +76,41 @@ class Answer:
 
         Probes that only give advice never count.
         """
-        mine = self.hard if tier == "hard" else self.ordinary
-        theirs = self.exercise.done_by(index, self.seed, tier)
         probes = self.exercise.probes_of(tier, self.seed)
-        for i, (a, b) in enumerate(zip(theirs, mine, strict=False)):
-            if b is not None and not probes[i].advice and not self._same(tier, i, a, b):
+        for i, mine in enumerate(self.hard if tier == "hard" else self.ordinary):
+            if mine is not None and not probes[i].advice and not self._same(index, tier, i, mine):
                 yield i
 
     def advice(self) -> list[str]:
         """What a correct answer may still be told: remarks of the probes that only advise and on which it differs."""
-        theirs = self.exercise.done_by(0, self.seed, "hard")
         told = [
             probe.remark
-            for i, (probe, a, b) in enumerate(zip(self.exercise.hard, theirs, self.hard, strict=True))
-            if probe.advice and b is not None and not self._same("hard", i, a, b)
+            for i, (probe, mine) in enumerate(zip(self.exercise.hard, self.hard, strict=True))
+            if probe.advice and mine is not None and not self._same(0, "hard", i, mine)
         ]
         return list(dict.fromkeys(told))
 
-    def _same(self, tier: str, i: int, theirs: Observation, mine: Observation) -> bool:
-        probe = self.exercise.probes_of(tier, self.seed)[i]
-        rtol = self.exercise.tolerances(self.seed, tier, precision(mine, probe.arguments))[i]
-        return agree(theirs, mine, rtol)
+    def _same(self, index: int, tier: str, i: int, mine: Observation) -> bool:
+        return agree(self.exercise.does(index, tier, i, self.seed), mine, self._tolerance(tier, i, mine))
+
+    def _tolerance(self, tier: str, i: int, mine: Observation) -> float:
+        dtype = precision(mine, self.exercise.probes_of(tier, self.seed)[i].arguments)
+        return self.exercise.tolerances(self.seed, tier, dtype)[i]
 
     def possible(self, turns: int) -> list[int]:
         """The twins with that many wrong turns that do the same on every ordinary probe.
 
-        A sieve first: their sums must be this answer's. Only what passes is compared in full.
+        A sieve first: their mark on the first probe must be this answer's. Only what passes is compared in full.
         """
-        probes, mine = self.exercise.ordinary(self.seed), np.array([o.total for o in self.ordinary])
-        indices, theirs = self.exercise.totals(self.seed, turns)
-        atol = np.zeros(len(probes))
-        for i, (o, p) in enumerate(zip(self.ordinary, probes, strict=True)):
-            if o.array is not None:
-                rtol = self.exercise.tolerances(self.seed, "ordinary", precision(o, p.arguments))[i]
-                atol[i] = 2 * rtol * o.array.size * size(o.array)
+        first = self.ordinary[0]
+        indices, marks = self.exercise.marks(self.seed, turns)
+        atol = 0.0
+        if first.array is not None:
+            atol = 2 * self._tolerance("ordinary", 0, first) * first.array.size * size(first.array)
         with np.errstate(invalid="ignore"):
-            same = (np.abs(theirs - mine) <= atol) | (theirs == mine)
-        same |= np.isnan(theirs) & np.isnan(mine)
-        passed = [indices[row] for row in np.flatnonzero(same.all(axis=1))]
+            same = (np.abs(marks - first.mark) <= atol) | (marks == first.mark)
+        same |= np.isnan(marks) & np.isnan(first.mark)
+        passed = [indices[row] for row in np.flatnonzero(same)]
         return [i for i in passed if not any(True for _ in self.differences(i, "ordinary"))]
 
     def evidence(self) -> int:

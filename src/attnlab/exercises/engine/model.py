@@ -170,14 +170,13 @@ class Exercise:
         return [Probe(tuple(h.arguments), name, h.remark, h.arrays_only, h.advice) for name, h in hard.items()]
 
     @functools.lru_cache(maxsize=12)  # noqa: B019
-    def totals(self, seed: int, turns: int) -> tuple[list[int], np.ndarray]:
-        """Indices of the twins with that many wrong turns, and the sum of what each returns on each ordinary probe.
+    def marks(self, seed: int, turns: int) -> tuple[list[int], np.ndarray]:
+        """Indices of the twins with that many wrong turns, and the mark of what each does on the first ordinary probe.
 
-        NaN where it returns no numbers. Made for one number of turns at a time: a right answer costs no twin.
+        Made for one number of turns at a time, and one probe: a right answer costs no twin, a wrong one little.
         """
         indices = [i for i, twin in enumerate(self.twins) if len(twin.turns) == turns]
-        sums = [[o.total for o in self.done_by(i, seed, "ordinary")] for i in indices]
-        return indices, np.array(sums).reshape(len(indices), -1)
+        return indices, np.array([self.does(i, "ordinary", 0, seed).mark for i in indices])
 
     def probes_of(self, tier: str, seed: int) -> list[Probe]:
         return self.hard if tier == "hard" else self.ordinary(seed)
@@ -186,10 +185,17 @@ class Exercise:
     def tolerances(self, seed: int, tier: str, dtype: np.dtype) -> tuple[float, ...]:
         return tuple(tolerance(self.reference, p.arguments, dtype) for p in self.probes_of(tier, seed))
 
-    @functools.lru_cache(maxsize=1024)  # noqa: B019
-    def done_by(self, index: int, seed: int, tier: str) -> tuple[Observation, ...]:
-        """What the twin `twins[index]` does on every probe of a tier; remembered, so a second check costs little."""
-        return tuple(observe(self.twins[index].function, p.arguments) for p in self.probes_of(tier, seed))
+    def does(self, index: int, tier: str, probe: int, seed: int) -> Observation:
+        """What the twin `twins[index]` does on one probe; remembered. Hard probes are the same for every seed."""
+        return self._hard_done(index, probe) if tier == "hard" else self._ordinary_done(index, probe, seed)
+
+    @functools.cache  # noqa: B019
+    def _hard_done(self, index: int, probe: int) -> Observation:
+        return observe(self.twins[index].function, self.hard[probe].arguments)
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019
+    def _ordinary_done(self, index: int, probe: int, seed: int) -> Observation:
+        return observe(self.twins[index].function, self.ordinary(seed)[probe].arguments)
 
     # ---- said by the learner ------------------------------------------------------------------------------------
 
