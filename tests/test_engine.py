@@ -519,13 +519,38 @@ def test_hints_come_in_turn_and_the_solution_is_the_reference(capsys):
     one = toy()
     one.hint()
     said = capsys.readouterr().out
-    assert "Hint 1 of 1" in said and "That was the last hint; `doubled.solution()`" in said
+    assert "Hint 1 of 1" in said and "That was the last hint; `ch9.doubled.solution()`" in said
     one.solution()
     assert "return 2.0 * x" in capsys.readouterr().out
     for each in exercises_of(ch1):
         scope = {"np": np, "softmax": softmax}
         exec(each.solution_source, scope)
         assert each.judge(scope[each.name]).correct, each.name
+
+
+def test_the_calls_that_cards_name_are_those_of_the_notebook(capsys):
+    assert "`ch1.stable_softmax.hint()` gives a hint." in str(weights_of.judge(lambda s: s**2))
+    assert eval("ch1.stable_softmax") is weights_of
+
+
+def test_a_console_that_knows_no_tick_gets_the_words(monkeypatch):
+    import io
+
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr(sys, "stdout", stream)
+    weights_of.check(softmax)
+    stream.flush()
+    assert stream.buffer.getvalue().decode("cp1252").startswith("? Correct  (Exercise 1.3")
+
+
+def test_what_was_printed_on_the_compared_input_is_quoted():
+    def printing(query, keys):
+        print(softmax(keys @ query / len(query) ** 0.5).shape)
+
+    verdict = ch1.scaled_scores.judge(printing)
+    assert verdict.comparison.received == "None" and "begins: `(7,)`" in verdict.extras[0]
+    assert "shape (7,)" in verdict.comparison.expected
+    assert weights_of.judge(lambda s: [1.0] * s.size).comparison.received.startswith("a list: [1.")
 
 
 def test_a_fault_of_ours_does_not_end_the_session(monkeypatch, capsys):

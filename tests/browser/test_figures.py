@@ -267,6 +267,14 @@ def test_arrow_keys_move_the_tip_and_stay_in_the_figure(show):
     assert host.get_attribute("data-lm-suppress-shortcuts") == "true", "and JupyterLab its cells"
 
 
+def test_escape_gives_the_keys_back_to_the_notebook(show, name):
+    page = show('<div class="jp-Cell" tabindex="-1">', figure(name), "</div>")
+    page.get_by_role("slider").first.focus()
+    assert page.evaluate("document.activeElement.tagName.toLowerCase()") == TAGS[name]
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.className") == "jp-Cell"
+
+
 def test_everything_is_reached_by_tab(show, name):
     page = show(figure(name))
     reached = []

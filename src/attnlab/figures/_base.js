@@ -99,6 +99,9 @@ class Figure extends HTMLElement {
     root.addEventListener('click', ({ target: b }) => presets[b.textContent] && this.glide(presets[b.textContent]));
     root.addEventListener('keydown', (e) => { // a book turns its pages on ← and →
       if (/^(Arrow|Page|Home|End)/.test(e.key)) e.stopPropagation();
+      if (e.key !== 'Escape') return; // JupyterLab leaves all keys to a figure that has the focus: give them back
+      root.activeElement?.blur();
+      this.closest('.jp-Cell, .jp-Notebook')?.focus();
     });
   }
 

@@ -107,6 +107,17 @@ def _(scores, *, cross="subtracted", sign="plus", of="weights", shift="max", sto
     return table.astype(scores.dtype) if storage == "like scores" else table
 
 
+@weight_derivatives.mistake(
+    "only the diagonal",
+    "These are the derivatives of each weight by its own score, in a row. The table has an entry for every pair: "
+    "raising score j also lowers weight i.",
+    hint="If one score rises, do the other weights stay?",
+)
+def _(scores):
+    weights = softmax(scores)
+    return weights * (1 - weights)
+
+
 @weight_derivatives.variant
 def entry_by_entry(scores):
     w, n = softmax(scores), len(scores)

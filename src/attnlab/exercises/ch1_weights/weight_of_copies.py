@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..common import IN_PLACE, INTEGERS, LIKE_INPUT
+from ..common import IN_PLACE, LIKE_INPUT
 from ..engine import Hard, Wrong, exercise
 
 
@@ -34,7 +34,10 @@ def _(rng):  # plain numbers, as in the chapter
     return [(float(rng.normal() * 1.5), int(n)) for n in rng.permutation(np.arange(2, 12))[:6]]
 
 
-_ARRAYS = "It is right for numbers, but not for arrays: use NumPy's `np.exp` and `np.log`, and no `if` on the inputs."
+_ARRAYS = (
+    "It is right for numbers, but not for arrays: use NumPy's `np.exp` and `np.log`, no `if` on the inputs, and store "
+    "the result in no array of integers."
+)
 
 
 @weight_of_copies.hard_probes
@@ -49,7 +52,7 @@ def _():
             "for a difference of 1000 your formula gives ∞/∞. Written with exp(−…), it gives 1.",
             advice=True,
         ),
-        "integers": Hard((np.array([0, 1, -2]), np.array([2, 3, 4])), INTEGERS, True),
+        "integers": Hard((np.array([0, 1, -2]), np.array([2, 3, 4])), _ARRAYS, True),
     }
 
 

@@ -114,6 +114,16 @@ def _(weights, values):
     return weights[0] * values[0] + weights[1] * values[1]
 
 
+@weighted_average.mistake(
+    "elementwise",
+    "`weights * values` multiplies column j by weight j, which works by accident for a square table. A weight belongs "
+    "to a row, and the rows must be added afterwards.",
+    hint="How does NumPy line up the shapes (n_k,) and (n_k, d_v)?",
+)
+def _(weights, values):
+    return weights * values
+
+
 @weighted_average.variant
 def loop(weights, values):
     out = np.zeros(values.shape[1])

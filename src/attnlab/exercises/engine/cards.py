@@ -132,7 +132,7 @@ def _paragraph(text: str, style: str = "") -> str:
 def _code(text: str) -> str:
     style = "margin:.1em 0 .4em;padding:.35em .6em;overflow-x:auto;background:rgba(127,127,127,.12);border-radius:4px"
     # A table keeps its columns and scrolls; a single line may be broken, but not inside a number.
-    style += f";white-space:{'pre' if chr(10) in text else 'pre-wrap'};word-break:normal"
+    style += f";white-space:{'pre' if chr(10) in text else 'pre-wrap'};word-break:normal;overflow-wrap:anywhere"
     return f'<pre style="{style};color:inherit;font-size:.9em;line-height:1.35">{html.escape(text, quote=False)}</pre>'
 
 
@@ -159,4 +159,5 @@ def show(card: Verdict | Note) -> None:
     if shell is not None and shell.has_trait("kernel"):
         ipython.display.display({"text/plain": str(card), "text/html": card._repr_html_()}, raw=True)
     else:
-        print(card)
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        print(str(card).encode(encoding, "replace").decode(encoding))  # a console that knows no ✓ gets a ?

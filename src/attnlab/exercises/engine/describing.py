@@ -34,7 +34,7 @@ def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Ve
     else:
         title = "Not right yet"
         words += unrecognised(answer)
-        hint = f"`{answer.exercise.name}.hint()` gives a hint."
+        hint = f"`{answer.exercise.call}.hint()` gives a hint."
     for remark in dict.fromkeys(answer.exercise.hard[i].remark for i in recognised.surplus):
         words.append(("And beyond that: " if turns else "") + remark)
     return Verdict(
@@ -89,10 +89,22 @@ def _value(value: Any) -> str:
 def _result(seen: Observation, names: tuple[str, ...]) -> str:
     if seen.failure:
         return f"{seen.failure.kind}: {_plainly(seen.failure.message)}"
-    text = _value(seen.array) if seen.array is not None else f"an object of type {seen.returned}"
+    text = _value(seen.array) if seen.array is not None else _object(seen)
     if seen.changed:
         text += f"\nand {', '.join(names[i] for i in seen.changed)} changed"
     return text
+
+
+def _object(seen: Observation) -> str:
+    """What came where no array came: None, a list with its numbers, or the type alone."""
+    if seen.returned == "NoneType":
+        return "None"
+    if isinstance(seen.raw, list):
+        try:
+            return f"a list: {_value(np.asarray(seen.raw, dtype=np.float64))}"
+        except (TypeError, ValueError):
+            pass
+    return f"an object of type {seen.returned}"
 
 
 def _plainly(message: str) -> str:
@@ -112,8 +124,10 @@ def extras(answer: Answer) -> list[str]:
     """What the answer printed and which warnings it gave: worth knowing, no reason to fail."""
     seen = [o for o in [*answer.ordinary, *answer.hard] if o is not None]
     said = []
-    printed = next((o for o in seen if o.printed_size), None)
-    if printed:
+    compared = _clearest_difference(answer)  # what it printed there fits what the card shows
+    printing = [o for o in ([compared[2]] if compared else []) + seen if o.printed_size]
+    if printing:
+        printed = printing[0]
         first = printed.printed.strip().splitlines()[0][:80] if printed.printed.strip() else ""
         size = sum(o.printed_size for o in seen)
         much = f", {size:,} characters in all" if size > KEPT_OUTPUT else ""

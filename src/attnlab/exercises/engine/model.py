@@ -20,7 +20,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import array_api_compat.numpy  # noqa: F401 - loaded by the first softmax otherwise, in the midst of a check
 import numpy as np
+import numpy.random  # the same, for the probes
 
 from . import cards, learner
 from .comparing import tolerance
@@ -151,6 +153,11 @@ class Exercise:
 
     # ---- read by the checker ------------------------------------------------------------------------------------
 
+    @property
+    def call(self) -> str:
+        """How a chapter's notebook names this exercise: ch1.scaled_scores."""
+        return f"ch{self.number.split('.')[0]}.{self.name}"
+
     @functools.cached_property
     def twins(self) -> list[Twin]:
         """The reference first, then every wrong twin, single turns before pairs."""
@@ -191,11 +198,11 @@ class Exercise:
 
     @functools.cache  # noqa: B019
     def _hard_done(self, index: int, probe: int) -> Observation:
-        return observe(self.twins[index].function, self.hard[probe].arguments)
+        return observe(self.twins[index].function, self.hard[probe].arguments, watched=False)
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019
     def _ordinary_done(self, index: int, probe: int, seed: int) -> Observation:
-        return observe(self.twins[index].function, self.ordinary(seed)[probe].arguments)
+        return observe(self.twins[index].function, self.ordinary(seed)[probe].arguments, watched=False)
 
     # ---- said by the learner ------------------------------------------------------------------------------------
 
@@ -239,7 +246,7 @@ class Exercise:
         """Show the next hint; the last one stays, and says so."""
         number = min(self._hints_given, len(self.hints) - 1)
         self._hints_given += 1
-        last = f" That was the last hint; `{self.name}.solution()` shows one good answer."
+        last = f" That was the last hint; `{self.call}.solution()` shows one good answer."
         text = self.hints[number] + (last if number == len(self.hints) - 1 else "")
         cards.show(cards.Note(f"Hint {number + 1} of {len(self.hints)}", text))
 
