@@ -7,6 +7,7 @@ import textwrap
 import threading
 import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -255,6 +256,45 @@ def test_the_deadline_ends_only_its_own_block():
         raise KeyError
 
 
+def test_a_check_inside_the_checked_function_is_said_to_be_one(capsys):
+    def stable_softmax(scores):
+        weights = softmax(scores)
+        weights_of.check(stable_softmax)
+        return weights
+
+    assert weights_of.judge(stable_softmax, seconds=2).correct
+    card = weights_of.judge(stable_softmax).extras[0]
+    assert "A check inside the checked function" in card
+    capsys.readouterr()
+
+
+def test_an_outer_deadline_passes_through_an_inner_one():
+    with Deadline(0.05) as outer, Deadline(60) as inner:
+        while True:
+            pass
+    assert outer.fired and not inner.fired
+
+
+def test_a_session_survives_a_deadline_at_any_moment():
+    """OutOfTime may arrive while output and input are being put back."""
+    kept = (sys.stdout, sys.stderr, builtins.input, list(warnings.filters), np.geterr())
+    many = [weights_of.ordinary()[0]] * 20_000
+    for _ in range(30):
+        answer = Answer(weights_of, softmax, 1)
+        answer.exercise = SimpleNamespace(ordinary=lambda seed: many, hard=[])
+        answer.run(0.003)
+        assert (sys.stdout, sys.stderr, builtins.input, list(warnings.filters), np.geterr()) == kept
+
+
+def test_two_threads_check_one_after_the_other():
+    from concurrent.futures import ThreadPoolExecutor
+
+    kept = (sys.stdout, builtins.input)
+    with ThreadPoolExecutor(4) as pool:
+        verdicts = list(pool.map(lambda _: weights_of.judge(softmax), range(40)))
+    assert all(v.correct for v in verdicts) and (sys.stdout, builtins.input) == kept
+
+
 def test_the_users_own_stop_is_no_failure(capsys):
     def stopped(scores):
         raise KeyboardInterrupt
@@ -271,8 +311,6 @@ def test_input_is_refused_and_given_back():
 
 
 def test_exit_does_not_end_a_kernel(monkeypatch):
-    from types import SimpleNamespace
-
     asked = []
 
     class Shell:
@@ -318,10 +356,10 @@ def test_warnings_are_caught_and_shown_but_do_not_fail():
         (lambda s: "weights", "an object of type str"),
         (lambda s: {"weights": s}, "an object of type dict"),
         (lambda s: iter(s), "an object of type"),
-        (lambda s: softmax(s).astype(object), "an object of type ndarray"),
+        (lambda s: softmax(s).astype(object), "an array of dtype object; expected real numbers"),
         (lambda s: softmax(s)[..., None], "Without the axes of length 1, its values would be right."),
-        (lambda s: 3 * softmax(s), "Every number is 3 times the expected one."),
-        (lambda s: softmax(s) + 0.25, "Every number is +0.25 off."),
+        (lambda s: 3 * softmax(s), "The weights should sum to one; on this input yours sum to 3."),
+        (lambda s: softmax(s) + 0.25, "on this input yours sum to 2.25"),
         (lambda s: softmax(s)[..., ::-1], "They are the right numbers in another order."),
         (lambda s: np.round(softmax(s)).astype(int), "numbers of type int"),
         (lambda s: s * np.nan, "numbers are nan"),
@@ -407,6 +445,13 @@ def test_torch_answers_are_taken():
 
     assert attend.judge(in_torch).correct
     assert attend.judge(in_torch_unscaled).turns == (("scale: none",),)
+
+    def float32_scalar(query, keys, values):
+        root = torch.sqrt(torch.tensor(query.shape[-1]))  # torch's default dtype slips in
+        return torch.softmax(torch.mv(keys, query) / root, dim=-1) @ values
+
+    assert attend.judge(float32_scalar).correct
+    assert ch1.weighted_average.judge(lambda w, v: torch.tensor(w).bfloat16() @ torch.tensor(v).bfloat16()).correct
     assert np.array_equal(as_array(torch.ones(2, requires_grad=True)), [1, 1])
     assert as_array(torch.ones(2, dtype=torch.bfloat16)).dtype == np.float32
 
@@ -474,10 +519,12 @@ def test_a_mistake_is_never_recognised_by_nan_or_an_exception_alone():
 
 
 def test_advice_is_given_and_does_not_reject():
-    verdict = ch1.masked_weights.judge(lambda s, a: softmax(np.where(a, s, -100.0)))
+    verdict = ch1.masked_weights.judge(lambda s, a: softmax(np.where(a, s, -1e4)))
     assert verdict.correct and len(verdict.words) == 1
-    assert verdict.words[0].startswith("One thing more: when a forbidden score lies far above")
+    assert verdict.words[0].startswith("One thing more: when all allowed scores lie far below zero")
     assert ch1.masked_weights.judge(lambda s, a: softmax(np.where(a, s, -np.inf))).words == []
+    rejected = ch1.masked_weights.judge(lambda s, a: softmax(np.where(a, s, -100.0)))
+    assert not rejected.correct and rejected.remarks == ("a lower allowed score",)
 
 
 def test_names_are_given_once_and_hints_are_owed():

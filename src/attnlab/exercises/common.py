@@ -45,6 +45,11 @@ SCALE = {
         "The scores are divided by √n_k, the number of keys; d_k is the number of components of one key.",
         hint="Which axis of `keys` counts components?",
     ),
+    "by 2 d": Wrong(
+        "The scores are divided by 2·d_k. Python takes the power first: `d ** 1 / 2` is (d ** 1) / 2. "
+        "Write `d ** 0.5` or `np.sqrt(d)`.",
+        hint="What does Python print for `9 ** 1 / 2`?",
+    ),
     "by root of 2": Wrong(
         "The scores are divided by √2. That is the example's number: there d_k is 2. In general it is √d_k.",
         hint="Where does the 2 come from?",
@@ -65,7 +70,7 @@ def shifted_exp(scores, shift="max"):
 
 def scaled(product, query, keys, scale):
     d, n = keys.shape[-1], keys.shape[0]
-    divisor = {"times": 1 / np.sqrt(d), "by d": d, "by n": np.sqrt(n), "by root of 2": np.sqrt(2)}
+    divisor = {"times": 1 / np.sqrt(d), "by d": d, "by n": np.sqrt(n), "by root of 2": np.sqrt(2), "by 2 d": 2 * d}
     return product if scale == "none" else product / divisor.get(scale, np.sqrt(d))
 
 

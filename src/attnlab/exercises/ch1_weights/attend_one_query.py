@@ -47,6 +47,10 @@ def _():
             "One score far above the others still overflows: subtract the largest, not another one.",
         ),
         "the seed in integers": Hard((np.array([1, 0]), eye.astype(int), np.array([[2, 0], [0, 4]])), INTEGERS, True),
+        "values of one component": Hard(
+            (np.array([1.0, 2.0]), eye, np.array([[3.0], [1.0]])),
+            "With d_v = 1 the output is still an array, of shape (1,).",
+        ),
         "a single pair": Hard(
             (np.array([1.0, 2.0]), eye[:1], np.array([[3.0, -1.0]])), "With one pair the output is its value."
         ),

@@ -39,9 +39,13 @@ def _(rng):
     return [*cases, (cases[0][0].astype(np.float32), cases[0][1])]
 
 
-_FAR = (
+_ABOVE = (
     "when a forbidden score lies far above the allowed ones, your answer is wrong or not a number. "
     "Only −∞, put in before `exp`, keeps such a key out."
+)
+_BELOW = (
+    "when all allowed scores lie far below zero, your answer is wrong or not a number: whatever finite number stands "
+    "for a forbidden score, an allowed one can lie below it. Only −∞, put in before `exp`, is below them all."
 )
 
 
@@ -49,13 +53,18 @@ _FAR = (
 def _():
     return {
         "a high forbidden score": Hard(
-            (np.array([0.0, 0.0, 1000.0]), np.array([True, True, False])), _FAR, advice=True
+            (np.array([0.0, 0.0, 1000.0]), np.array([True, True, False])), _ABOVE, advice=True
         ),
         "a low allowed score": Hard(
             (np.array([-60.0, 0.0, -62.0]), np.array([True, False, True])),
             "Allowed keys with low scores lose to the forbidden one: its score must be −∞, not merely small.",
         ),
-        "a very low allowed score": Hard((np.array([-20000.0, 3.0]), np.array([True, False])), _FAR, advice=True),
+        "a very low allowed score": Hard((np.array([-20000.0, 3.0]), np.array([True, False])), _BELOW, advice=True),
+        "a lower allowed score": Hard(
+            (np.array([-700.0, 0.0, -702.0]), np.array([True, False, True])),
+            "Allowed keys with low scores lose to the forbidden one: its score must be −∞, not merely small.",
+        ),
+        "a single key": Hard((np.array([2.0]), np.array([True])), "With a single key the weight is 1, of shape (1,)."),
         "huge scores": Hard((np.array([1000.0, 1001.0, 5.0]), np.array([True, True, False])), HUGE),
         "everything allowed": Hard(
             (np.array([0.5, -1.0, 2.0]), np.array([True] * 3)), "With every key allowed this is plain softmax."
@@ -106,6 +115,7 @@ def _():
         ),
         "ignored": Wrong("The mask is not used."),
     },
+    normalise={"not": Wrong("The exponentials are not divided by their sum, so they are no shares.")},
     shift={"none": OVERFLOW},
     storage={"like scores": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},
@@ -116,12 +126,15 @@ def _(
     *,
     polarity="allowed",
     where="before",
+    normalise="once",
     shift="max",
     storage="floating",
     inputs="kept",
 ):
     def normalised(x):
         exps = shifted_exp(x, shift)
+        if normalise == "not":
+            return exps
         return softmax(x) if shift == "max" else exps / exps.sum()
 
     kept = allowed if polarity == "allowed" else ~allowed

@@ -36,6 +36,10 @@ scaled_scores.probes(query_and_keys)
 def _():
     return {
         "integers": Hard((np.array([1, 0]), np.array([[1, 0], [0, 1], [3, 1]])), INTEGERS, True),
+        "a single key": Hard(
+            (np.array([1.0, 2.0, 2.0]), np.array([[1.0, 0.0, 1.0]])),
+            "With a single key there is one score, of shape (1,).",
+        ),
         "a zero query": Hard(
             (np.zeros(3), np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 0.0]])), "For a query of zeros every score is 0."
         ),

@@ -41,7 +41,7 @@ def _():
         "huge scores": Hard((np.array([1000.0, 1001.0]),), HUGE),
         "very negative scores": Hard(
             (np.array([-1000.0, -1001.0]),),
-            "For scores around −1000 the answer is wrong: plain exponentials are all 0 there, and 0/0 is not a number.",
+            "For scores around −1000 the answer is wrong: the largest score must become 0 before `exp`.",
         ),
         "far above the mean": Hard(
             (np.array([0.0, 0.0, 3000.0]),),
@@ -49,9 +49,12 @@ def _():
         ),
         "rows of different height": Hard(
             (np.array([[0.0, 1.0], [-2000.0, -2001.0]]),),
-            "A row far below the others becomes 0/0: subtract each row's own largest score.",
+            "When one row lies far below another the answer is wrong: the largest score of *each row* must become 0 "
+            "before `exp`.",
         ),
         "a score of −∞": Hard((np.array([0.0, -np.inf, 1.0]),), "A score of −∞ must get the weight 0."),
+        "a table of one row": Hard((np.array([[0.0, 1.0, -1.0]]),), "A table of one row must stay a table of one row."),
+        "a single key": Hard((np.array([2.0]),), "With a single key the weight is 1, in an array of shape (1,)."),
         "integers": Hard((np.array([[1, 2, 3], [3, 1, 1]]),), INTEGERS, True),
     }
 
@@ -70,7 +73,7 @@ def _():
     },
     function={
         "no exp": Wrong(
-            "The scores are divided by their sum without `exp`: weights can be negative, and a sum of 0 ends it all.",
+            "There is no `exp`: negative scores stay negative, and shares cannot be.",
             hint="What happens to a negative score?",
         ),
         "power of 2": Wrong("The base is 2 instead of e, so the weights are flatter than softmax's."),
@@ -88,11 +91,10 @@ def _():
     },
     divide={
         "not": Wrong(
-            "The exponentials are not divided by their sum, so they are no shares.", hint="What do the weights sum to?"
+            "Nothing is divided by the sum, so the numbers are no shares.", hint="What do the weights sum to?"
         ),
         "by largest": Wrong(
-            "The exponentials are divided by the largest of them, so the best match always gets 1. "
-            "Divide by their sum.",
+            "What you have is divided by its largest entry, so the best match always gets 1. Divide by the sum.",
             hint="What do the weights sum to?",
             same_as="divide: not",
         ),

@@ -39,6 +39,11 @@ def _(rng):
 @weighted_average.hard_probes
 def _():
     return {
+        "a single value": Hard((np.array([1.0]), np.array([[3.0, -1.0, 2.0]])), "A single value comes back unchanged."),
+        "values of one component": Hard(
+            (np.array([0.5, 0.25, 0.25]), np.array([[1.0], [2.0], [4.0]])),
+            "With d_v = 1 the result is still an array, of shape (1,).",
+        ),
         "integer values": Hard((np.array([0.5, 0.25, 0.25]), np.array([[2, 0], [0, 4], [1, 1]])), INTEGERS, True),
     }
 
@@ -101,6 +106,8 @@ def _(weights, values, *, share="given", axis="values", total="sum", storage="fl
         values *= given[:, None]  # raises for integer values, as it does for whoever writes it
     if total == "no sum":
         return parts
+    if axis == "components" and total == "sum" and storage == "floating":
+        return values @ weights
     along = 0 if (axis == "values") != (total == "over components") else 1
     return parts.mean(axis=along) if total == "mean" else parts.sum(axis=along)
 

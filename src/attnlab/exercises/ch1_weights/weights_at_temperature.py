@@ -43,8 +43,9 @@ def _():
         "cold and close": Hard((np.array([0.0, 0.001, 0.002]), 0.001), _COLD),
         "very hot": Hard(
             (np.array([0.0, 1000.0]), 1000.0),
-            "At a temperature of 1000 the answer is wrong: divide the scores before softmax, not the weights after it.",
+            "At a temperature of 1000 it is wrong: divide by T first, then subtract the largest of what you have.",
         ),
+        "a single key": Hard((np.array([2.0]), 0.5), "With a single key the weight is 1, in an array of shape (1,)."),
         "integers": Hard((np.array([1, 2, 4]), 2), INTEGERS, True),
     }
 
@@ -78,15 +79,26 @@ _COLD_OVERFLOW = Wrong(
         ),
     },
     sign={"minus": Wrong("The sign of the scores is turned round: the worst match gets the largest weight.")},
+    normalise={"not": Wrong("The exponentials are not divided by their sum, so they are no shares.")},
     shift={"none": _COLD_OVERFLOW},
     storage={"like scores": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},
 )
-def _(scores, temperature, *, use="divide", sign="plus", shift="max", storage="floating", inputs="kept"):
+def _(
+    scores,
+    temperature,
+    *,
+    use="divide",
+    sign="plus",
+    normalise="once",
+    shift="max",
+    storage="floating",
+    inputs="kept",
+):
     factor = {"divide": 1 / temperature, "times": temperature, "root": temperature**-0.5, "exponent": temperature}
     logits = scores * factor.get(use, 1.0) * (1 if sign == "plus" else -1)
     exps = shifted_exp(logits, shift)
-    weights = exps / exps.sum()
+    weights = exps if normalise == "not" else exps / exps.sum()
     if use == "after":
         weights = weights / temperature
     if inputs == "overwritten":

@@ -23,6 +23,7 @@ def precision(observation: Observation, arguments: Sequence[Any]) -> np.dtype:
     """
     carried = [observation.array, *arguments]
     types = [a.dtype for a in carried if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+    types += [observation.carries] if observation.carries else []
     return min(types, key=lambda dtype: dtype.itemsize, default=np.dtype(np.float64))
 
 

@@ -181,6 +181,8 @@ def _about_type(seen: Observation, expected: Observation) -> list[str]:
         return ["It printed something and returned None. Give the result back with `return` instead of `print`."]
     if seen.returned == "NoneType":
         return ["It returned None. Is the `return` missing?"]
+    if seen.returned == "ndarray":
+        return [f"It returned an array of dtype {seen.raw.dtype}; expected real numbers."]
     wanted = f"an array of shape {expected.array.shape}" if expected.array is not None else "an array"
     words = [f"It returned an object of type {seen.returned}; expected {wanted}."]
     if isinstance(seen.raw, list | tuple) and expected.array is not None:
@@ -223,25 +225,22 @@ def _relations(expected: np.ndarray, received: np.ndarray, close: float) -> list
         return [f"Almost: the largest difference is {off:.1g}. Is something rounded or approximated?"]
     if expected.size < 2:
         return []
-    safe = np.abs(expected) > 1e-9
-    if safe.any() and np.all(np.abs(received[~safe]) < close):
-        ratio = received[safe] / expected[safe]
-        if np.ptp(ratio) <= close * max(1.0, np.abs(ratio).max()) and abs(ratio.flat[0] - 1) > close:
-            return [f"Every number is {ratio.flat[0]:.4g} times the expected one."]
-    shift = received - expected
-    if np.ptp(shift) < close and np.abs(shift).max() > close:
-        return [f"Every number is {shift.flat[0]:+.4g} off."]
-    if np.allclose(np.sort(received, axis=None), np.sort(expected, axis=None), atol=close):
-        return ["They are the right numbers in another order."]
-    words = []
     sums = [axis for axis in range(expected.ndim) if np.allclose(expected.sum(axis), 1, atol=close)]
     mine = [axis for axis in range(received.ndim) if np.allclose(received.sum(axis), 1, atol=close)]
     if sums and not mine:
         totals = received.sum(sums[-1])
         total = f"{totals:.4g}" if totals.ndim == 0 else _value(totals)
-        words.append(f"The weights should sum to one; yours sum to {total}.")
-    elif sums and mine != sums:
-        words.append(f"Yours sum to one along axis {mine[0]}; they should along axis {sums[-1]}.")
-    if sums and (received < -close).any():
-        words.append("Some weights are negative.")
-    return words
+        return [f"The weights should sum to one; on this input yours sum to {total}."]
+    if sums and mine != sums:
+        return [f"Yours sum to one along axis {mine[0]}; they should along axis {sums[-1]}."]
+    safe = np.abs(expected) > 1e-9
+    if safe.any() and np.all(np.abs(received[~safe]) < close):
+        ratio = received[safe] / expected[safe]
+        if np.ptp(ratio) <= close * max(1.0, np.abs(ratio).max()) and abs(ratio.flat[0] - 1) > close:
+            return [f"On this input, every number is {ratio.flat[0]:.4g} times the expected one."]
+    shift = received - expected
+    if np.ptp(shift) < close and np.abs(shift).max() > close:
+        return [f"On this input, every number is {shift.flat[0]:+.4g} off."]
+    if np.allclose(np.sort(received, axis=None), np.sort(expected, axis=None), atol=close):
+        return ["They are the right numbers in another order."]
+    return ["Some weights are negative."] if sums and (received < -close).any() else []

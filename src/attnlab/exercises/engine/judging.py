@@ -7,6 +7,7 @@ else is wrong ("no scale; and it overflows for large scores").
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,11 +18,13 @@ from . import describing
 from .cards import Verdict
 from .comparing import agree, precision, size
 from .learner import untouched
-from .running import TIME_LIMIT, Deadline, Observation, OutOfTime, observe, tensor_maker
+from .running import TIME_LIMIT, Deadline, Observation, OutOfTime, observe, session_kept, tensor_maker
 
 if TYPE_CHECKING:
     from .model import Exercise
 
+_ONE_AT_A_TIME = threading.RLock()  # output and settings belong to the whole process
+_here = threading.local()
 NEEDED_EVIDENCE = 2  # ordinary probes with finite numbers on which a twin must agree
 
 
@@ -51,7 +54,7 @@ class Answer:
 
     def run(self, seconds: float) -> bool:
         """Observe; False when time ran out (what was seen until then stays)."""
-        with Deadline(seconds) as deadline:
+        with session_kept(), Deadline(seconds) as deadline:
             self._observe()
         return not deadline.fired
 
@@ -95,7 +98,7 @@ class Answer:
 
     def _tolerance(self, tier: str, i: int, mine: Observation) -> float:
         dtype = precision(mine, self.exercise.probes_of(tier, self.seed)[i].arguments)
-        return self.exercise.tolerances(self.seed, tier, dtype)[i]
+        return self.exercise.tolerances(self.seed, tier, dtype)[i] * mine.coarser
 
     def possible(self, turns: int) -> list[int]:
         """The twins with that many wrong turns that do the same on every ordinary probe.
@@ -142,7 +145,18 @@ def judge(exercise: Exercise, function: Callable, seed: int, seconds: float = TI
     if untouched(function):
         words = f"Replace the dots in {exercise.name} with your code, run that cell, then this one."
         return Verdict("untouched", "Not attempted yet", [words], **label)
-    answer = Answer(exercise, function, seed)
+    if getattr(_here, "judging", False):
+        words = f"The function that is being checked calls a check itself. Move {exercise.call}.check() out of it."
+        return Verdict("unrecognised", "A check inside the checked function", [words], **label)
+    with _ONE_AT_A_TIME:
+        _here.judging = True
+        try:
+            return _judge(Answer(exercise, function, seed), label, seconds)
+        finally:
+            _here.judging = False
+
+
+def _judge(answer: Answer, label: dict, seconds: float) -> Verdict:
     try:
         in_time = answer.run(seconds)
     except OutOfTime:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dis
-import inspect
 import sys
 from collections.abc import Callable
 from types import CodeType
@@ -38,8 +37,8 @@ def untouched(function: Callable) -> bool:
     `return None` compiles to the same and counts as not begun.
     """
     try:
-        code = inspect.unwrap(function).__code__
-    except (AttributeError, ValueError):
+        code = function.__code__
+    except AttributeError:
         return False
     steps = _does(code)
     if not steps:

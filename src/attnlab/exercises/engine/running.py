@@ -47,6 +47,7 @@ class Observation:
     changed    positions of the arguments that the call modified
     printed    the first characters of what was printed, and `printed_size` how many there were
     warned     messages of the warnings it raised
+    carries    the precision of the answer where its array does not show it, and how much `coarser` it is even then
     """
 
     array: np.ndarray | None = None
@@ -57,6 +58,8 @@ class Observation:
     printed: str = ""
     printed_size: int = 0
     warned: tuple[str, ...] = ()
+    carries: np.dtype | None = None
+    coarser: float = 1.0
 
     @property
     def mark(self) -> float:
@@ -127,13 +130,34 @@ class Deadline:
                     # exceptions set: every later call is slower, and under a tracer the program stands still.
                     for _ in range(100):
                         pass
-                return exception[0] is OutOfTime
+                return self.fired and exception[0] is OutOfTime  # that of another deadline passes through
             except OutOfTime:
                 continue
 
 
 def _exit(*_: object) -> None:
     raise SystemExit
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
+@contextlib.contextmanager
+def session_kept():
+    """Leave the session's streams, `input`, warnings and settings as they were, whatever is interrupted in between.
+
+    `_quiet` puts them back after each call, but `OutOfTime` may arrive while it does so.
+    """
+    asked, streams, shell = builtins.input, (sys.stdout, sys.stderr), _shell()
+    with warnings.catch_warnings(), np.errstate():
+        try:
+            yield
+        finally:
+            builtins.input, (sys.stdout, sys.stderr) = asked, streams
+            if shell is not None:
+                vars(shell).pop("ask_exit", None)
 
 
 @contextlib.contextmanager
@@ -144,8 +168,7 @@ def _quiet(output: _Excerpt):
         raise RuntimeError("input() was called; a checked function gets everything from its arguments")
 
     asked, builtins.input = builtins.input, no_input
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
+    shell = _shell()
     if shell is not None:
         shell.ask_exit = _exit  # in a kernel, exit() asks the kernel to end, after the cell
     try:
@@ -160,7 +183,18 @@ def _quiet(output: _Excerpt):
     finally:
         builtins.input = asked
         if shell is not None:
-            del shell.ask_exit
+            vars(shell).pop("ask_exit", None)
+
+
+def _precision(value: Any) -> tuple[np.dtype | None, float]:
+    """What a tensor's numbers can be trusted to. A float64 tensor often met a float32 scalar, torch's default.
+
+    NumPy has no bfloat16; its last digit is eight times coarser than float16's.
+    """
+    dtype = str(getattr(value, "dtype", ""))
+    if not dtype.startswith("torch.float") and dtype != "torch.bfloat16":
+        return None, 1.0
+    return (np.dtype(np.float16) if "16" in dtype else np.dtype(np.float32)), 8.0 if "bfloat16" in dtype else 1.0
 
 
 def as_array(value: Any) -> np.ndarray | None:
@@ -210,8 +244,11 @@ def observe(
             failure = Failure(type(error).__name__, _message(error), _where(error))
         array = None if failure else as_array(result)
     changed = tuple(i for i, (a, b) in enumerate(zip(arguments, given, strict=True)) if not _same(a, b))
+    carries, coarser = (None, 1.0) if failure else _precision(result)
     return Observation(
         array=array,
+        carries=carries,
+        coarser=coarser,
         returned="" if failure else type(result).__name__,
         raw=None if failure or array is not None else result,
         failure=failure,
