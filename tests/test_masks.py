@@ -3,11 +3,19 @@
 import numpy as np
 import pytest
 import torch
+from both_libraries import check
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from attnlab import attention, masks
 
 T, f = True, False
+LIKE = {"numpy": np.empty(0), "torch": torch.empty(0)}
+
+often = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+libraries = st.sampled_from(list(LIKE))
+sizes = st.integers(0, 5)
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +28,14 @@ def check_numpy(mask, expected):
     assert mask.dtype == bool
     assert mask.shape == np.shape(expected)
     assert np.array_equal(mask, expected)
+
+
+def check_like(mask, library, expected, shape):
+    """A mask of that library, with the values of `expected`, which an empty list may hold."""
+    if library == "torch":
+        assert isinstance(mask, torch.Tensor)
+        mask = mask.numpy()
+    check_numpy(mask, np.asarray(expected, dtype=bool).reshape(shape))
 
 
 # ------------------------------------------------------------------------------------------------------------- causal
@@ -165,6 +181,290 @@ def test_padding_errors():
         masks.padding([0], -1)
     with pytest.raises(TypeError, match="n_k must be an integer"):
         masks.padding([0], 3.5)
+
+
+# ------------------------------------------------------------------------------------------------------------- window
+
+
+def test_window_counts_the_query_s_own_key():
+    """A72: w=2, T=4: rows {0}, {0, 1}, {1, 2}, {2, 3}, 7 ones; counting w keys before one's own gives 9."""
+    mask = masks.window(4, 2)
+    check_numpy(mask, [[T, f, f, f], [T, T, f, f], [f, T, T, f], [f, f, T, T]])
+    assert mask.sum() == 7
+    assert masks.window(4, 3).sum() == 9
+
+
+def test_window_is_aligned_bottom_right():
+    check_numpy(masks.window(2, 2, 4), [[f, T, T, f], [f, f, T, T]])
+    check_numpy(masks.window(1, 2, 4), [[f, f, T, T]])
+    check_numpy(masks.window(4, 2, 2), [[f, f], [f, f], [T, f], [T, T]])
+
+
+def test_window_of_size_one_is_oneself():
+    check_numpy(masks.window(3, 1), np.eye(3, dtype=bool))
+    check_numpy(masks.window(1, 1), [[T]])
+
+
+@pytest.mark.parametrize("size", [5, 6, 7, 2**80])
+def test_a_window_of_all_keys_is_causal(size):
+    for n_q in (0, 2, 5, 7):
+        check_numpy(masks.window(n_q, size, 5), masks.causal(n_q, 5))
+    check_numpy(masks.window(5, size), masks.causal(5))
+
+
+@often
+@given(n_q=sizes, n_k=sizes, size=st.integers(1, 6), library=libraries)
+def test_window_by_loop(n_q, n_k, size, library):
+    own = [i + n_k - n_q for i in range(n_q)]
+    expected = [[own_key - size < j <= own_key for j in range(n_k)] for own_key in own]
+    check_like(masks.window(n_q, size, n_k, like=LIKE[library]), library, expected, (n_q, n_k))
+
+
+def test_window_errors():
+    with pytest.raises(ValueError, match=r"size must be at least 1.*own key, but it is 0"):
+        masks.window(3, 0)
+    with pytest.raises(ValueError, match="size must not be negative, but it is -1"):
+        masks.window(3, -1)
+    with pytest.raises(TypeError, match=r"size must be an integer, but it is 2\.0"):
+        masks.window(3, 2.0)
+    with pytest.raises(ValueError, match="n_q must not be negative"):
+        masks.window(-3, 1)
+    with pytest.raises(TypeError, match="n_k must be an integer, but it is '4'"):
+        masks.window(3, 1, "4")
+
+
+# --------------------------------------------------------------------------------------------------------------- band
+
+
+def test_band_reaches_to_both_sides():
+    check_numpy(masks.band(4, 1), [[T, T, f, f], [T, T, T, f], [f, T, T, T], [f, f, T, T]])
+    check_numpy(masks.band(3, 0), np.eye(3, dtype=bool))
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_a_band_as_wide_as_the_sequence_allows_everything(n):
+    for radius in (n, n + 1, 2**80):
+        check_numpy(masks.band(n, radius), np.ones((n, n), dtype=bool))
+    assert not masks.band(4, 2).all()
+
+
+@often
+@given(n=sizes, radius=st.integers(0, 6), library=libraries)
+def test_band_by_loop(n, radius, library):
+    expected = [[abs(i - j) <= radius for j in range(n)] for i in range(n)]
+    check_like(masks.band(n, radius, like=LIKE[library]), library, expected, (n, n))
+
+
+@often
+@given(n=sizes, radius=st.integers(0, 6))
+def test_band_is_a_window_and_its_mirror_image(n, radius):
+    window = masks.window(n, radius + 1)
+    check_numpy(masks.band(n, radius), window | window.T)
+    check_numpy(masks.band(n, radius) & masks.causal(n), window)
+
+
+def test_band_errors():
+    with pytest.raises(ValueError, match="radius must not be negative, but it is -1"):
+        masks.band(3, -1)
+    with pytest.raises(TypeError, match=r"radius must be an integer, but it is 0\.5"):
+        masks.band(3, 0.5)
+    with pytest.raises(ValueError, match="n must not be negative, but it is -3"):
+        masks.band(-3, 1)
+    with pytest.raises(TypeError, match="n must be an integer"):
+        masks.band(None, 1)
+
+
+# ------------------------------------------------------------------------------------------------- documents, blocks
+
+
+def test_documents_allows_the_same_document_only():
+    check_numpy(masks.documents([4, 4, 7]), [[T, T, f], [T, T, f], [f, f, T]])
+    check_numpy(masks.documents([1, 0, 1]), [[T, f, T], [f, T, f], [T, f, T]])
+    check_numpy(masks.documents([-1]), [[T]])
+
+
+def test_documents_keeps_leading_axes():
+    check_numpy(masks.documents([[0, 0], [0, 1]]), [[[T, T], [T, T]], [[T, f], [f, T]]])
+    for shape in [(0,), (0, 3), (2, 0), (2, 4, 3)]:
+        assert masks.documents(np.zeros(shape, dtype=int)).shape == (*shape, shape[-1])
+    assert masks.documents([]).shape == (0, 0)
+
+
+@often
+@given(ids=st.lists(st.integers(-2, 2), max_size=5), library=libraries)
+def test_documents_by_loop(ids, library):
+    expected = [[one == other for other in ids] for one in ids]
+    check_like(masks.documents(ids, like=LIKE[library]), library, expected, (len(ids), len(ids)))
+
+
+def test_blocks_is_block_diagonal():
+    check_numpy(masks.blocks([2, 1]), [[T, T, f], [T, T, f], [f, f, T]])
+    check_numpy(masks.blocks([1, 1]), np.eye(2, dtype=bool))
+    check_numpy(masks.blocks([3]), np.ones((3, 3), dtype=bool))
+
+
+def test_blocks_of_nothing():
+    for none in ([], [0], [0, 0]):
+        assert masks.blocks(none).shape == (0, 0)
+    check_numpy(masks.blocks([0, 1, 0, 2]), masks.blocks([1, 2]))
+
+
+@often
+@given(sizes=st.lists(st.integers(0, 3), max_size=4), library=libraries)
+def test_blocks_by_loop(sizes, library):
+    n = sum(sizes)
+    expected, start = np.zeros((n, n), dtype=bool), 0
+    for size in sizes:
+        for i in range(start, start + size):
+            for j in range(start, start + size):
+                expected[i, j] = True
+        start += size
+    check_like(masks.blocks(sizes, like=LIKE[library]), library, expected, (n, n))
+
+
+def test_documents_and_blocks_errors():
+    with pytest.raises(ValueError, match=r"ids must have shape \(\.\.\., n\).* single number, 3"):
+        masks.documents(3)
+    with pytest.raises(TypeError, match=r"ids must be integers, the number of the document.*float64"):
+        masks.documents([0.0, 1.0])
+    with pytest.raises(TypeError, match=r"ids must be integers.*bool"):
+        masks.documents(torch.tensor([True, False]))
+    with pytest.raises(ValueError, match=r"ids must have one shape.*\[\[0\], \[0, 1\]\]"):
+        masks.documents([[0], [0, 1]])
+    with pytest.raises(ValueError, match="sizes must not be negative, but -2 is among them"):
+        masks.blocks([1, -2])
+    with pytest.raises(ValueError, match=r"sizes must have shape \(n_blocks,\).*\(\)"):
+        masks.blocks(3)
+    with pytest.raises(ValueError, match=r"sizes must have shape \(n_blocks,\).*\(1, 2\)"):
+        masks.blocks([[1, 2]])
+    with pytest.raises(TypeError, match=r"sizes must be integers, the number of tokens of each block.*float64"):
+        masks.blocks([1.5])
+
+
+# -------------------------------------------------------------------------------------------------------------- graph
+
+
+def test_graph_pairs_are_query_and_key():
+    check_numpy(masks.graph([(0, 2)], 3, self_loops=False), [[f, f, T], [f, f, f], [f, f, f]])
+    check_numpy(masks.graph([(0, 2)], 3), [[T, f, T], [f, T, f], [f, f, T]])
+
+
+def test_graph_without_edges():
+    for edges in ([], np.zeros((0, 2), dtype=int), torch.zeros(0, 2, dtype=int)):
+        check_numpy(masks.graph(edges, 2, like=np.empty(0)), np.eye(2, dtype=bool))
+        check_numpy(masks.graph(edges, 2, self_loops=False, like=np.empty(0)), np.zeros((2, 2), dtype=bool))
+    assert masks.graph([], 0).shape == (0, 0)
+    check_numpy(masks.graph([], 1), [[T]])
+    check_numpy(masks.graph([(0, 0)], 1, self_loops=False), [[T]])
+
+
+def test_graph_takes_an_edge_twice_and_each_direction_by_itself():
+    check_numpy(masks.graph([(0, 1), (0, 1)], 2, False), [[f, T], [f, f]])
+    check_numpy(masks.graph([(0, 1), (1, 0)], 2, False), [[f, T], [T, f]])
+
+
+@often
+@given(data=st.data(), n=st.integers(1, 4), self_loops=st.booleans(), library=libraries)
+def test_graph_by_loop(data, n, self_loops, library):
+    nodes = st.integers(0, n - 1)
+    edges = data.draw(st.lists(st.tuples(nodes, nodes), max_size=6))
+    expected = [[(i, j) in edges or (self_loops and i == j) for j in range(n)] for i in range(n)]
+    check_like(masks.graph(edges, n, self_loops, like=LIKE[library]), library, expected, (n, n))
+
+
+def test_graph_errors():
+    with pytest.raises(ValueError, match=r"from 0 to below n = 3, but \(0, 3\) is among them"):
+        masks.graph([(0, 1), (0, 3)], 3)
+    with pytest.raises(ValueError, match=r"but \(-1, 0\) is among them"):
+        masks.graph(torch.tensor([[-1, 0]]), 3)
+    with pytest.raises(ValueError, match=r"n = 0, but \(0, 0\) is among them"):
+        masks.graph([(0, 0)], 0)
+    with pytest.raises(ValueError, match=r"shape \(n_edges, 2\).*\(2, 3\)\. Is it transposed"):
+        masks.graph([[0, 1, 2], [1, 2, 0]], 3)
+    with pytest.raises(ValueError, match=r"shape \(n_edges, 2\).*it has shape \(2,\)\.$"):
+        masks.graph([0, 1], 3)
+    with pytest.raises(ValueError, match=r"edges must have one shape"):
+        masks.graph([(0, 1), (2,)], 3)
+    with pytest.raises(TypeError, match=r"edges must be integers, pairs \(query, key\) of positions.*float64"):
+        masks.graph([(0.0, 1.0)], 3)
+    with pytest.raises(TypeError, match=r"bool\. A boolean array \(n, n\) is a mask already"):
+        masks.graph(np.eye(3, dtype=bool), 3)
+    with pytest.raises(ValueError, match="n must not be negative"):
+        masks.graph([], -1)
+    with pytest.raises(TypeError, match="n must be an integer"):
+        masks.graph([], 2.0)
+
+
+# ------------------------------------------------------------------------------------------------ all of them, together
+
+BUILDERS = {
+    "window": lambda **like: masks.window(3, 2, **like),
+    "band": lambda **like: masks.band(3, 1, **like),
+    "documents": lambda **like: masks.documents([0, 0, 1], **like),
+    "blocks": lambda **like: masks.blocks([2, 1], **like),
+    "graph": lambda **like: masks.graph([(0, 2)], 3, **like),
+}
+
+
+@pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
+def test_builders_follow_like(build):
+    assert type(build()) is np.ndarray
+    check_like(build(like=torch.ones(1, dtype=torch.float16)), "torch", build(), (3, 3))
+    assert build(like=torch.ones(1, device="meta")).device.type == "meta"
+    with pytest.raises(TypeError, match="like is of type list"):
+        build(like=[1.0])
+
+
+@pytest.mark.parametrize(
+    ("build", "integers"),
+    [
+        (masks.documents, [[0, 0, 1], [3, 4, 3]]),
+        (masks.blocks, [2, 0, 1]),
+        (lambda edges, **like: masks.graph(edges, 3, **like), [[0, 2], [1, 0]]),
+    ],
+    ids=["documents", "blocks", "graph"],
+)
+@pytest.mark.parametrize("dtype", ["int64", "uint8"])
+def test_builders_follow_an_array_of_integers_unless_told(build, integers, dtype):
+    numpy_integers, expected = np.array(integers, dtype=dtype), build(integers)
+    torch_integers = torch.tensor(integers, dtype=getattr(torch, dtype))
+    check_numpy(build(numpy_integers), expected)
+    check_numpy(build(torch_integers, like=np.empty(0)), expected)
+    check_like(build(torch_integers), "torch", expected, expected.shape)
+    check_like(build(numpy_integers, like=torch.empty(0)), "torch", expected, expected.shape)
+    assert np.array_equal(numpy_integers, integers)
+    assert torch_integers.tolist() == integers
+
+
+def test_masks_combine_before_attention(array):
+    """Equal scores: each row of weights is even over the keys that both masks allow."""
+    x = array(np.zeros((4, 2)))
+    packed = masks.documents([0, 0, 1, 1], like=x) & masks.causal(4, like=x)
+    check(attention(x, x, x, packed).weights, [[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 1, 0], [0, 0, 0.5, 0.5]])
+    with_sink = masks.window(4, 1, like=x) | (masks.causal(4, like=x) & masks.padding(1, 4, like=x))
+    check(attention(x, x, x, with_sink).weights, [[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.5, 0, 0.5, 0], [0.5, 0, 0, 0.5]])
+    padded = masks.band(4, 1, like=x) & masks.padding(2, 4, like=x)
+    expected = [[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]  # the last query is left without a key
+    check(attention(x, x, x, padded).weights, expected)
+
+
+def test_attention_in_blocks_is_attention_to_each_block(array):
+    query, key, value = (array(np.random.default_rng(i).normal(size=(5, 3))) for i in range(3))
+    whole = attention(query, key, value, masks.blocks([2, 3], like=query)).output
+    parts = [attention(query[rows], key[rows], value[rows]).output for rows in (slice(0, 2), slice(2, 5))]
+    check(whole, np.concatenate([np.asarray(part) for part in parts]), atol=1e-12)
+
+
+def test_documents_reach_every_head():
+    x = torch.randn(2, 3, 4, 5).double()  # (B, H, n, d)
+    ids = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1]])
+    mask = masks.documents(ids)[:, None] & masks.causal(4, like=x)  # (B, 1, n, n)
+    theirs = F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+    torch.testing.assert_close(attention(x, x, x, mask).output, theirs)
+    first = x[0, :, 2:]  # the second document of the first row, by itself
+    torch.testing.assert_close(
+        attention(x, x, x, mask).output[0, :, 2:], attention(first, first, first, is_causal=True)[0]
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- translations
