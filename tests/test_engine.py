@@ -18,7 +18,7 @@ from attnlab.exercises.engine import Hard, Wrong, exercise, exercises_of
 from attnlab.exercises.engine.comparing import agree, tolerance
 from attnlab.exercises.engine.judging import Answer, recognise
 from attnlab.exercises.engine.learner import untouched
-from attnlab.exercises.engine.running import KEPT_OUTPUT, Deadline, Observation, as_array, observe
+from attnlab.exercises.engine.running import KEPT_OUTPUT, Observation, as_array, observe, within
 
 QUERY, KEYS = np.array([1.0, 0.0]), np.eye(2)
 attend, weights_of = ch1.attend_one_query, ch1.stable_softmax
@@ -226,10 +226,9 @@ def test_a_deadline_that_is_kept_leaves_no_trace_in_the_interpreter():
     """Taking back an exception that was never sent left CPython 3.11 spinning under a tracer."""
     code = """
         import sys
-        from attnlab.exercises.engine.running import Deadline
+        from attnlab.exercises.engine.running import within
         def f():
-            with Deadline(60):
-                pass
+            within(60, lambda: None)
             return sum(range(10))
         calls = 0
         def tracer(*_):
@@ -244,16 +243,19 @@ def test_a_deadline_that_is_kept_leaves_no_trace_in_the_interpreter():
     assert done.stdout == "done\n", done.stderr
 
 
-def test_the_deadline_ends_only_its_own_block():
-    with Deadline(0.05) as deadline:
-        while True:
-            pass
-    assert deadline.fired
-    with Deadline(5) as deadline:
-        value = 1
-    assert value == 1 and not deadline.fired
-    with pytest.raises(KeyError), Deadline(5):
+def forever():
+    while True:
+        pass
+
+
+def test_the_deadline_ends_only_its_own_work():
+    def failing():
         raise KeyError
+
+    assert not within(0.05, forever)
+    assert within(5, lambda: None)
+    with pytest.raises(KeyError):
+        within(5, failing)
 
 
 def test_a_check_inside_the_checked_function_is_said_to_be_one(capsys):
@@ -269,10 +271,9 @@ def test_a_check_inside_the_checked_function_is_said_to_be_one(capsys):
 
 
 def test_an_outer_deadline_passes_through_an_inner_one():
-    with Deadline(0.05) as outer, Deadline(60) as inner:
-        while True:
-            pass
-    assert outer.fired and not inner.fired
+    inner = []
+    assert not within(0.05, lambda: inner.append(within(60, forever)))
+    assert inner == []
 
 
 def test_a_session_survives_a_deadline_at_any_moment():

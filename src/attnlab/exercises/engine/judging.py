@@ -18,7 +18,7 @@ from . import describing
 from .cards import Verdict
 from .comparing import agree, precision, size
 from .learner import untouched
-from .running import TIME_LIMIT, Deadline, Observation, OutOfTime, observe, session_kept, tensor_maker
+from .running import TIME_LIMIT, Observation, observe, session_kept, tensor_maker, within
 
 if TYPE_CHECKING:
     from .model import Exercise
@@ -54,9 +54,8 @@ class Answer:
 
     def run(self, seconds: float) -> bool:
         """Observe; False when time ran out (what was seen until then stays)."""
-        with session_kept(), Deadline(seconds) as deadline:
-            self._observe()
-        return not deadline.fired
+        with session_kept():
+            return within(seconds, self._observe)
 
     def _observe(self) -> None:
         exercise = self.exercise
@@ -159,8 +158,6 @@ def judge(exercise: Exercise, function: Callable, seed: int, seconds: float = TI
 def _judge(answer: Answer, label: dict, seconds: float) -> Verdict:
     try:
         in_time = answer.run(seconds)
-    except OutOfTime:
-        in_time = False
     except KeyboardInterrupt:
         return Verdict("unrecognised", "You stopped it", ["Nothing was judged. Run this cell to try again."], **label)
     if not in_time:

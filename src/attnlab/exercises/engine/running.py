@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -95,44 +96,68 @@ class _Excerpt(io.TextIOBase):
         return len(text)
 
 
-class Deadline:
-    """Raise `OutOfTime` in the thread that entered, once `seconds` have passed, and again until it leaves.
+class _Watch:
+    """Raises `OutOfTime` in a thread once `seconds` have passed, and again and again while it is at `work`.
 
-    It works between Python bytecodes on every system: an endless Python loop ends, a single endless call into C
-    does not. Again and again, because a bare `except:` inside a loop would swallow a single one.
+    Again and again, because a bare `except:` inside a loop would swallow a single one. Only while the frame of the work
+    is on the thread's stack: should anything go wrong, nothing is raised in whatever the thread does next.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.fired = seconds, False
-        self._left, self._lock = threading.Event(), threading.Lock()
+    def __init__(self, seconds: float, work: Callable[[], None]) -> None:
+        self.seconds, self.work, self.thread = seconds, work, threading.get_ident()
+        self.fired, self.left, self.lock = False, threading.Event(), threading.Lock()
+        self.frame: FrameType | None = None
 
-    def _watch(self, thread: int) -> None:
+    def do(self) -> None:
+        self.frame = sys._getframe()
+        self.work()
+
+    def at_work(self) -> bool:
+        frame = sys._current_frames().get(self.thread)
+        while frame is not None and frame is not self.frame:
+            frame = frame.f_back
+        return frame is not None
+
+    def run(self) -> None:
         wait = self.seconds
-        while not self._left.wait(wait):
-            with self._lock:
-                if not self._left.is_set():
+        while not self.left.wait(wait):
+            with self.lock:
+                if not self.left.is_set() and self.at_work():
                     self.fired = True
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(OutOfTime))
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(OutOfTime))
+                elif self.frame is not None:
+                    return
             wait = 0.05
 
-    def __enter__(self) -> Deadline:
-        self._thread = threading.get_ident()
-        threading.Thread(target=self._watch, args=(self._thread,), daemon=True).start()
-        return self
 
-    def __exit__(self, *exception: object) -> bool:
-        while True:  # an exception already on its way may arrive anywhere in here: start over
-            try:
-                with self._lock:
-                    self._left.set()
-                if self.fired:
-                    # Let it arrive here. Taking it back (with NULL) would leave CPython 3.11's flag for pending
-                    # exceptions set: every later call is slower, and under a tracer the program stands still.
-                    for _ in range(100):
-                        pass
-                return self.fired and exception[0] is OutOfTime  # that of another deadline passes through
-            except OutOfTime:
-                continue
+def within(seconds: float, work: Callable[[], None]) -> bool:
+    """Do the work; stop it after `seconds`. True if it came to its end in time.
+
+    It is stopped between Python bytecodes, on every system: an endless Python loop ends, a single endless call into C
+    does not.
+    """
+    watch, finished, foreign = _Watch(seconds, work), False, None
+    try:
+        threading.Thread(target=watch.run, daemon=True).start()
+        watch.do()
+        finished = True
+    except OutOfTime as error:
+        foreign = None if watch.fired else error  # that of a deadline around this one passes through
+    while True:
+        try:
+            with watch.lock:
+                watch.left.set()
+            # One may be on its way still: let it arrive here. Taking it back (with NULL) would leave CPython 3.11's
+            # flag for pending exceptions set: every later call is slower, and under a tracer the program stands still.
+            for _ in range(100 if watch.fired else 0):
+                pass
+            break
+        except OutOfTime:
+            finished = False
+    watch.frame = None
+    if foreign:
+        raise foreign
+    return finished and not watch.fired
 
 
 def _exit(*_: object) -> None:
