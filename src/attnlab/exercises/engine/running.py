@@ -141,8 +141,8 @@ def within(seconds: float, work: Callable[[], None]) -> bool:
         threading.Thread(target=watch.run, daemon=True).start()
         watch.do()
         finished = True
-    except OutOfTime as error:
-        foreign = None if watch.fired else error  # that of a deadline around this one passes through
+    except BaseException as error:  # whatever comes, the watch is ended first; then it passes through
+        foreign = None if isinstance(error, OutOfTime) and watch.fired else error
     while True:
         try:
             with watch.lock:
