@@ -14,11 +14,11 @@ import pytest
 
 from attnlab import softmax
 from attnlab.exercises import ch1_weights as ch1
-from attnlab.exercises.engine import Hard, Wrong, exercise, exercises_of
+from attnlab.exercises.engine import Probe, Wrong, exercise, exercises_of
 from attnlab.exercises.engine.comparing import agree, tolerance
 from attnlab.exercises.engine.judging import Answer, recognise
 from attnlab.exercises.engine.learner import untouched
-from attnlab.exercises.engine.running import KEPT_OUTPUT, Observation, as_array, observe, within
+from attnlab.exercises.engine.running import KEPT_OUTPUT, Observation, as_array, observe, session_kept, within
 
 QUERY, KEYS = np.array([1.0, 0.0]), np.eye(2)
 attend, weights_of = ch1.attend_one_query, ch1.stable_softmax
@@ -306,7 +306,8 @@ def test_the_users_own_stop_is_no_failure(capsys):
 
 def test_input_is_refused_and_given_back():
     asked = builtins.input
-    observation = observe(lambda scores: input("scores? "), (np.ones(2),))
+    with session_kept():
+        observation = observe(lambda scores: input("scores? "), (np.ones(2),))
     assert observation.failure.kind == "RuntimeError" and "input()" in observation.failure.message
     assert builtins.input is asked
 
@@ -320,7 +321,8 @@ def test_exit_does_not_end_a_kernel(monkeypatch):
 
     shell = Shell()
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    observation = observe(lambda scores: shell.ask_exit(), (np.ones(2),))
+    with session_kept():
+        observation = observe(lambda scores: shell.ask_exit(), (np.ones(2),))
     assert observation.failure.kind == "SystemExit" and asked == []
     shell.ask_exit()
     assert len(asked) == 1
@@ -470,7 +472,10 @@ def toy():
 
     doubled.probes(lambda rng: [(rng.normal(size=n),) for n in (3, 4)])
     doubled.hard_probes(
-        lambda: {"empty": Hard((np.zeros(0),), "Nothing to double."), "huge": Hard((np.array([1e200]),), "Too large.")}
+        lambda: {
+            "empty": Probe((np.zeros(0),), "Nothing to double."),
+            "huge": Probe((np.array([1e200]),), "Too large."),
+        }
     )
 
     @doubled.choice_points(

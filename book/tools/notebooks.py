@@ -69,10 +69,15 @@ def imports(module: ModuleType) -> str:
 # ---- cells from the registry --------------------------------------------------------------------------------------
 
 
+def _id(exercise: Exercise, part: str) -> str:
+    """The id of an exercise's cell, which is also nbgrader's name for it."""
+    return f"ex-{exercise.number.replace('.', '-')}-{part}"
+
+
 def _nbgrader(kind: str, exercise: Exercise) -> dict:
     """nbgrader's own metadata: an answer cell, or a locked check cell with points."""
     graded = kind == "check"
-    data = {"grade": graded, "grade_id": f"ex-{exercise.number.replace('.', '-')}-{kind}", "locked": graded}
+    data = {"grade": graded, "grade_id": _id(exercise, kind), "locked": graded}
     if graded:
         data["points"] = exercise.points
     return {**data, "schema_version": 3, "solution": not graded, "task": False}
@@ -80,7 +85,7 @@ def _nbgrader(kind: str, exercise: Exercise) -> dict:
 
 def _cell(make, source: str, exercise: Exercise, part: str, **metadata) -> NotebookNode:
     cell = make(source, metadata={"exercise": exercise.number, "part": part, **metadata})
-    cell.id = f"ex-{exercise.number.replace('.', '-')}-{part}"
+    cell.id = _id(exercise, part)
     return cell
 
 
@@ -92,23 +97,21 @@ def _statement(exercise: Exercise, level: str) -> str:
     )
 
 
-def chapter_cells(exercise: Exercise, alias: str) -> list[NotebookNode]:
+def chapter_cells(exercise: Exercise) -> list[NotebookNode]:
     """Statement, stub, check."""
-    check = f"{alias}.{exercise.name}.check()"
     return [
         _cell(new_markdown_cell, _statement(exercise, "###"), exercise, "statement"),
         _cell(new_code_cell, exercise.stub, exercise, "answer", nbgrader=_nbgrader("answer", exercise)),
-        _cell(new_code_cell, check, exercise, "check", nbgrader=_nbgrader("check", exercise)),
+        _cell(new_code_cell, f"{exercise.call}.check()", exercise, "check", nbgrader=_nbgrader("check", exercise)),
     ]
 
 
-def solution_cells(exercise: Exercise, alias: str) -> list[NotebookNode]:
+def solution_cells(exercise: Exercise) -> list[NotebookNode]:
     """Statement, reference, its check, and the mistakes that the checker knows."""
-    check = f"{alias}.{exercise.name}.check()"
     return [
         _cell(new_markdown_cell, _statement(exercise, "##"), exercise, "statement"),
         _cell(new_code_cell, exercise.solution_source, exercise, "solution"),
-        _cell(new_code_cell, check, exercise, "check"),
+        _cell(new_code_cell, f"{exercise.call}.check()", exercise, "check"),
         _cell(new_markdown_cell, _mistakes(exercise), exercise, "mistakes"),
     ]
 
@@ -129,19 +132,18 @@ def _mistakes(exercise: Exercise) -> str:
 
 def with_exercises(notebook: NotebookNode, module: ModuleType) -> NotebookNode:
     """The notebook with its exercise cells made anew, after the cell whose metadata says "role": "exercises"."""
-    alias = module.__name__.rsplit(".", 1)[1].split("_")[0]
     kept = [cell for cell in notebook.cells if "exercise" not in cell.metadata]
     places = [i for i, cell in enumerate(kept) if cell.metadata.get("role") == "exercises"]
     if len(places) != 1:
         raise ValueError(f'one cell should have the metadata "role": "exercises", not {len(places)}')
-    made = [cell for exercise in exercises_of(module) for cell in chapter_cells(exercise, alias)]
+    made = [cell for exercise in exercises_of(module) for cell in chapter_cells(exercise)]
     notebook.cells = [*kept[: places[0] + 1], *made, *kept[places[0] + 1 :]]
     return notebook
 
 
 def solutions_notebook(path: Path, module: ModuleType) -> NotebookNode:
     """The solved exercises of the chapter at `path`."""
-    chapter, alias = int(path.stem[:2]), module.__name__.rsplit(".", 1)[1].split("_")[0]
+    chapter = int(path.stem[:2])
     title = (
         f"# Solutions of chapter {chapter}\n\n"
         "Each exercise with one good answer, its verdict, and the mistakes that the checker recognises. "
@@ -151,7 +153,7 @@ def solutions_notebook(path: Path, module: ModuleType) -> NotebookNode:
     setup = new_code_cell(f"{guard(path)}\n\n{imports(module)}", metadata={"role": "setup"})
     setup.id = "setup"
     cells = [new_markdown_cell(title, id="title"), setup]
-    cells += [cell for exercise in exercises_of(module) for cell in solution_cells(exercise, alias)]
+    cells += [cell for exercise in exercises_of(module) for cell in solution_cells(exercise)]
     return new_notebook(cells=cells)
 
 

@@ -24,6 +24,8 @@ LIKE_INPUT = Wrong(
     "Let the array be floating: `np.zeros(…)` without the input's dtype.",
     hint="What dtype does `np.zeros_like(x)` have when x holds integers?",
 )
+NOT_NORMALISED = Wrong("The exponentials are not divided by their sum, so they are no shares.")
+WORST_FIRST = Wrong("The sign of the scores is turned round: the worst match gets the largest weight.")
 HUGE = "For scores around 1000 the answer is wrong (often not a number): subtract the largest score before `exp`."
 INTEGERS = "For whole numbers as inputs it fails, or cuts off fractions: is a result stored in an array of integers?"
 SCALE = {

@@ -4,8 +4,8 @@ import numpy as np
 
 from attnlab import softmax
 
-from ..common import HUGE, IN_PLACE, INTEGERS, LIKE_INPUT, OVERFLOW, SCALE, SHIFT_MEAN, scaled, shifted_exp
-from ..engine import Hard, Wrong, exercise
+from ..common import HUGE, IN_PLACE, INTEGERS, LIKE_INPUT, OVERFLOW, SCALE, SHIFT_MEAN, WORST_FIRST, scaled, shifted_exp
+from ..engine import Probe, Wrong, exercise
 
 
 @exercise(
@@ -41,20 +41,20 @@ def _(rng):
 def _():
     eye = np.eye(2)
     return {
-        "huge scores": Hard((np.array([1500.0, 1501.0]), eye, np.array([[2.0, 0.0, 1.0], [0.0, 4.0, 1.0]])), HUGE),
-        "one score far above": Hard(
+        "huge scores": Probe((np.array([1500.0, 1501.0]), eye, np.array([[2.0, 0.0, 1.0], [0.0, 4.0, 1.0]])), HUGE),
+        "one score far above": Probe(
             (np.array([4500.0, 0.0]), np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.eye(3)),
             "One score far above the others still overflows: subtract the largest, not another one.",
         ),
-        "the seed in integers": Hard((np.array([1, 0]), eye.astype(int), np.array([[2, 0], [0, 4]])), INTEGERS, True),
-        "values of one component": Hard(
+        "the seed in integers": Probe((np.array([1, 0]), eye.astype(int), np.array([[2, 0], [0, 4]])), INTEGERS, True),
+        "values of one component": Probe(
             (np.array([1.0, 2.0]), eye, np.array([[3.0], [1.0]])),
             "With d_v = 1 the output is still an array, of shape (1,).",
         ),
-        "a single pair": Hard(
+        "a single pair": Probe(
             (np.array([1.0, 2.0]), eye[:1], np.array([[3.0, -1.0]])), "With one pair the output is its value."
         ),
-        "equal keys": Hard(
+        "equal keys": Probe(
             (np.array([1.0, 2.0]), np.ones((2, 2)), np.array([[3.0, -1.0], [1.0, 1.0]])),
             "With equal keys the output is the mean of the values.",
         ),
@@ -70,7 +70,7 @@ def _():
             hint="Do the values take part in the scores?",
         ),
     },
-    sign={"minus": Wrong("The sign of the scores is turned round: the worst match gets the largest weight.")},
+    sign={"minus": WORST_FIRST},
     mix={
         "keys": Wrong(
             "The weights mix the *keys*. Keys are for comparing; what is mixed is the values.",

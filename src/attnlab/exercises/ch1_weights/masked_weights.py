@@ -4,8 +4,8 @@ import numpy as np
 
 from attnlab import softmax
 
-from ..common import HUGE, IN_PLACE, INTEGERS, LIKE_INPUT, OVERFLOW, shifted_exp
-from ..engine import Hard, Wrong, exercise
+from ..common import HUGE, IN_PLACE, INTEGERS, LIKE_INPUT, NOT_NORMALISED, OVERFLOW, shifted_exp
+from ..engine import Probe, Wrong, exercise
 
 
 @exercise(
@@ -52,27 +52,27 @@ _BELOW = (
 @masked_weights.hard_probes
 def _():
     return {
-        "a high forbidden score": Hard(
+        "a high forbidden score": Probe(
             (np.array([0.0, 0.0, 1000.0]), np.array([True, True, False])), _ABOVE, advice=True
         ),
-        "a low allowed score": Hard(
+        "a low allowed score": Probe(
             (np.array([-60.0, 0.0, -62.0]), np.array([True, False, True])),
             "Allowed keys with low scores lose to the forbidden one: its score must be −∞, not merely small.",
         ),
-        "a very low allowed score": Hard((np.array([-20000.0, 3.0]), np.array([True, False])), _BELOW, advice=True),
-        "a lower allowed score": Hard(
+        "a very low allowed score": Probe((np.array([-20000.0, 3.0]), np.array([True, False])), _BELOW, advice=True),
+        "a lower allowed score": Probe(
             (np.array([-700.0, 0.0, -702.0]), np.array([True, False, True])),
             "Allowed keys with low scores lose to the forbidden one: its score must be −∞, not merely small.",
         ),
-        "a single key": Hard((np.array([2.0]), np.array([True])), "With a single key the weight is 1, of shape (1,)."),
-        "huge scores": Hard((np.array([1000.0, 1001.0, 5.0]), np.array([True, True, False])), HUGE),
-        "everything allowed": Hard(
+        "a single key": Probe((np.array([2.0]), np.array([True])), "With a single key the weight is 1, of shape (1,)."),
+        "huge scores": Probe((np.array([1000.0, 1001.0, 5.0]), np.array([True, True, False])), HUGE),
+        "everything allowed": Probe(
             (np.array([0.5, -1.0, 2.0]), np.array([True] * 3)), "With every key allowed this is plain softmax."
         ),
-        "one key allowed": Hard(
+        "one key allowed": Probe(
             (np.array([0.5, -1.0, 2.0]), np.array([False, True, False])), "A single allowed key gets the weight 1."
         ),
-        "integers": Hard((np.array([1, 2, 3]), np.array([True, False, True])), INTEGERS, True),
+        "integers": Probe((np.array([1, 2, 3]), np.array([True, False, True])), INTEGERS, True),
     }
 
 
@@ -115,7 +115,7 @@ def _():
         ),
         "ignored": Wrong("The mask is not used."),
     },
-    normalise={"not": Wrong("The exponentials are not divided by their sum, so they are no shares.")},
+    normalise={"not": NOT_NORMALISED},
     shift={"none": OVERFLOW},
     storage={"like scores": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},

@@ -5,7 +5,7 @@ import numpy as np
 from attnlab import softmax
 
 from ..common import IN_PLACE, INTEGERS, LIKE_INPUT, SCALE, query_and_keys, scaled
-from ..engine import Hard, Wrong, exercise
+from ..engine import Probe, Wrong, exercise
 
 
 @exercise(
@@ -35,12 +35,12 @@ scaled_scores.probes(query_and_keys)
 @scaled_scores.hard_probes
 def _():
     return {
-        "integers": Hard((np.array([1, 0]), np.array([[1, 0], [0, 1], [3, 1]])), INTEGERS, True),
-        "a single key": Hard(
+        "integers": Probe((np.array([1, 0]), np.array([[1, 0], [0, 1], [3, 1]])), INTEGERS, True),
+        "a single key": Probe(
             (np.array([1.0, 2.0, 2.0]), np.array([[1.0, 0.0, 1.0]])),
             "With a single key there is one score, of shape (1,).",
         ),
-        "a zero query": Hard(
+        "a zero query": Probe(
             (np.zeros(3), np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 0.0]])), "For a query of zeros every score is 0."
         ),
     }

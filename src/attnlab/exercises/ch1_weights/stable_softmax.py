@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..common import HUGE, IN_PLACE, INTEGERS, LIKE_INPUT, OVERFLOW, SHIFT_MEAN, shifted_exp
-from ..engine import Hard, Wrong, exercise
+from ..engine import Probe, Wrong, exercise
 
 
 @exercise(
@@ -38,24 +38,26 @@ def _(rng):
 @stable_softmax.hard_probes
 def _():
     return {
-        "huge scores": Hard((np.array([1000.0, 1001.0]),), HUGE),
-        "very negative scores": Hard(
+        "huge scores": Probe((np.array([1000.0, 1001.0]),), HUGE),
+        "very negative scores": Probe(
             (np.array([-1000.0, -1001.0]),),
             "For scores around −1000 the answer is wrong: the largest score must become 0 before `exp`.",
         ),
-        "far above the mean": Hard(
+        "far above the mean": Probe(
             (np.array([0.0, 0.0, 3000.0]),),
             "One score far above the others still overflows: subtract the largest, not another one.",
         ),
-        "rows of different height": Hard(
+        "rows of different height": Probe(
             (np.array([[0.0, 1.0], [-2000.0, -2001.0]]),),
             "When one row lies far below another the answer is wrong: the largest score of *each row* must become 0 "
             "before `exp`.",
         ),
-        "a score of −∞": Hard((np.array([0.0, -np.inf, 1.0]),), "A score of −∞ must get the weight 0."),
-        "a table of one row": Hard((np.array([[0.0, 1.0, -1.0]]),), "A table of one row must stay a table of one row."),
-        "a single key": Hard((np.array([2.0]),), "With a single key the weight is 1, in an array of shape (1,)."),
-        "integers": Hard((np.array([[1, 2, 3], [3, 1, 1]]),), INTEGERS, True),
+        "a score of −∞": Probe((np.array([0.0, -np.inf, 1.0]),), "A score of −∞ must get the weight 0."),
+        "a table of one row": Probe(
+            (np.array([[0.0, 1.0, -1.0]]),), "A table of one row must stay a table of one row."
+        ),
+        "a single key": Probe((np.array([2.0]),), "With a single key the weight is 1, in an array of shape (1,)."),
+        "integers": Probe((np.array([[1, 2, 3], [3, 1, 1]]),), INTEGERS, True),
     }
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from attnlab import softmax
 
 from ..common import HUGE, IN_PLACE, INTEGERS, LIKE_INPUT, OVERFLOW, shifted_exp
-from ..engine import Hard, Wrong, exercise
+from ..engine import Probe, Wrong, exercise
 
 
 @exercise(
@@ -39,9 +39,9 @@ def _(rng):
 @weight_derivatives.hard_probes
 def _():
     return {
-        "huge scores": Hard((np.array([1000.0, 1001.0, 999.0]),), HUGE),
-        "one key": Hard((np.array([3.0]),), "With one key the weight is 1 whatever the score: its derivative is 0."),
-        "integers": Hard((np.array([1, 2, 4]),), INTEGERS, True),
+        "huge scores": Probe((np.array([1000.0, 1001.0, 999.0]),), HUGE),
+        "one key": Probe((np.array([3.0]),), "With one key the weight is 1 whatever the score: its derivative is 0."),
+        "integers": Probe((np.array([1, 2, 4]),), INTEGERS, True),
     }
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..common import IN_PLACE, LIKE_INPUT
-from ..engine import Hard, Wrong, exercise
+from ..engine import Probe, Wrong, exercise
 
 
 @exercise(
@@ -44,15 +44,15 @@ _ARRAYS = (
 def _():
     difference, copies = np.array([0.5, -1.0, 2.0]), np.array([3.0, 10.0, 2.0])
     return {
-        "one copy": Hard((0.7, 1), "With one copy it is the plain weight of two keys."),
-        "arrays": Hard((difference, copies), _ARRAYS),
-        "arrays of float32": Hard((difference.astype(np.float32), copies), _ARRAYS),
-        "far above": Hard(
+        "one copy": Probe((0.7, 1), "With one copy it is the plain weight of two keys."),
+        "arrays": Probe((difference, copies), _ARRAYS),
+        "arrays of float32": Probe((difference.astype(np.float32), copies), _ARRAYS),
+        "far above": Probe(
             (1000.0, 3),
             "for a difference of 1000 your formula gives ∞/∞. Written with exp(−…), it gives 1.",
             advice=True,
         ),
-        "integers": Hard((np.array([0, 1, -2]), np.array([2, 3, 4])), _ARRAYS, True),
+        "integers": Probe((np.array([0, 1, -2]), np.array([2, 3, 4])), _ARRAYS, True),
     }
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from attnlab import softmax
 
 from ..common import IN_PLACE, INTEGERS, LIKE_INPUT
-from ..engine import Hard, Wrong, exercise
+from ..engine import Probe, Wrong, exercise
 
 
 @exercise(
@@ -39,12 +39,14 @@ def _(rng):
 @weighted_average.hard_probes
 def _():
     return {
-        "a single value": Hard((np.array([1.0]), np.array([[3.0, -1.0, 2.0]])), "A single value comes back unchanged."),
-        "values of one component": Hard(
+        "a single value": Probe(
+            (np.array([1.0]), np.array([[3.0, -1.0, 2.0]])), "A single value comes back unchanged."
+        ),
+        "values of one component": Probe(
             (np.array([0.5, 0.25, 0.25]), np.array([[1.0], [2.0], [4.0]])),
             "With d_v = 1 the result is still an array, of shape (1,).",
         ),
-        "integer values": Hard((np.array([0.5, 0.25, 0.25]), np.array([[2, 0], [0, 4], [1, 1]])), INTEGERS, True),
+        "integer values": Probe((np.array([0.5, 0.25, 0.25]), np.array([[2, 0], [0, 4], [1, 1]])), INTEGERS, True),
     }
 
 

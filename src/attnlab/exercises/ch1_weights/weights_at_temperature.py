@@ -4,8 +4,8 @@ import numpy as np
 
 from attnlab import softmax
 
-from ..common import IN_PLACE, INTEGERS, LIKE_INPUT, shifted_exp
-from ..engine import Hard, Wrong, exercise
+from ..common import IN_PLACE, INTEGERS, LIKE_INPUT, NOT_NORMALISED, WORST_FIRST, shifted_exp
+from ..engine import Probe, Wrong, exercise
 
 
 @exercise(
@@ -38,15 +38,15 @@ _COLD = "At a temperature of 0.001 the answer is wrong: divide the scores by exa
 @weights_at_temperature.hard_probes
 def _():
     return {
-        "very cold": Hard((np.array([0.0, 1.0, 2.0]), 0.001), _COLD),
-        "cold and below zero": Hard((np.array([-1.0, -2.0, -3.0]), 0.001), _COLD),
-        "cold and close": Hard((np.array([0.0, 0.001, 0.002]), 0.001), _COLD),
-        "very hot": Hard(
+        "very cold": Probe((np.array([0.0, 1.0, 2.0]), 0.001), _COLD),
+        "cold and below zero": Probe((np.array([-1.0, -2.0, -3.0]), 0.001), _COLD),
+        "cold and close": Probe((np.array([0.0, 0.001, 0.002]), 0.001), _COLD),
+        "very hot": Probe(
             (np.array([0.0, 1000.0]), 1000.0),
             "At a temperature of 1000 it is wrong: divide by T first, then subtract the largest of what you have.",
         ),
-        "a single key": Hard((np.array([2.0]), 0.5), "With a single key the weight is 1, in an array of shape (1,)."),
-        "integers": Hard((np.array([1, 2, 4]), 2), INTEGERS, True),
+        "a single key": Probe((np.array([2.0]), 0.5), "With a single key the weight is 1, in an array of shape (1,)."),
+        "integers": Probe((np.array([1, 2, 4]), 2), INTEGERS, True),
     }
 
 
@@ -78,8 +78,8 @@ _COLD_OVERFLOW = Wrong(
             same_as="use: times",
         ),
     },
-    sign={"minus": Wrong("The sign of the scores is turned round: the worst match gets the largest weight.")},
-    normalise={"not": Wrong("The exponentials are not divided by their sum, so they are no shares.")},
+    sign={"minus": WORST_FIRST},
+    normalise={"not": NOT_NORMALISED},
     shift={"none": _COLD_OVERFLOW},
     storage={"like scores": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},

@@ -14,10 +14,14 @@ from .running import KEPT_OUTPUT, Observation
 
 if TYPE_CHECKING:
     from .judging import Answer, Recognised
+    from .model import Probe
+
+    Difference = tuple[Probe, Observation, Observation]
 
 
 def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Verdict:
     """The verdict on an answer that is not correct."""
+    found = _clearest_difference(answer)
     wrong, remarks = answer.exercise.wrong, tuple(answer.exercise.hard[i].name for i in recognised.surplus)
     words, hint, seen = [], "", ()
     turns = [reading for reading in recognised.readings if reading]
@@ -33,7 +37,7 @@ def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Ve
         title = "Right on ordinary inputs, not on every input"
     else:
         title = "Not right yet"
-        words += unrecognised(answer)
+        words += unrecognised(answer, found)
         hint = f"`{answer.exercise.call}.hint()` gives a hint."
     for remark in dict.fromkeys(answer.exercise.hard[i].remark for i in recognised.surplus):
         words.append(("And beyond that: " if turns else "") + remark)
@@ -44,14 +48,15 @@ def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Ve
         **label,
         turns=tuple(turns),
         remarks=remarks,
-        comparison=_comparison(answer),
+        comparison=_comparison(answer.exercise.parameters, found) if found else None,
         hint=hint,
         seen_in=seen,
-        extras=extras(answer),
+        extras=extras(answer, found),
     )
 
 
-def _clearest_difference(answer: Answer) -> tuple[Any, Observation, Observation] | None:
+def _clearest_difference(answer: Answer) -> Difference | None:
+    """The call to show: the probe, what the reference does on it, and what the answer does."""
     for tier, mine in (("ordinary", answer.ordinary), ("hard", answer.hard)):
         probes = answer.exercise.probes_of(tier, answer.seed)
         if wrong := list(answer.differences(0, tier)):
@@ -60,11 +65,8 @@ def _clearest_difference(answer: Answer) -> tuple[Any, Observation, Observation]
     return None
 
 
-def _comparison(answer: Answer) -> Comparison | None:
-    if (found := _clearest_difference(answer)) is None:
-        return None
+def _comparison(names: tuple[str, ...], found: Difference) -> Comparison:
     probe, expected, received = found
-    names = answer.exercise.parameters
     given = [f"{name} ={_below(_value(a))}" for name, a in zip(names, probe.arguments, strict=True)]
     return Comparison("\n".join(given), _result(expected, names), _result(received, names))
 
@@ -120,12 +122,12 @@ def endless(seconds: float) -> str:
     )
 
 
-def extras(answer: Answer) -> list[str]:
+def extras(answer: Answer, found: Difference | None = None) -> list[str]:
     """What the answer printed and which warnings it gave: worth knowing, no reason to fail."""
     seen = [o for o in [*answer.ordinary, *answer.hard] if o is not None]
     said = []
-    compared = _clearest_difference(answer)  # what it printed there fits what the card shows
-    printing = [o for o in ([compared[2]] if compared else []) + seen if o.printed_size]
+    # What it printed on the call that the card shows comes first.
+    printing = [o for o in ([found[2]] if found else []) + seen if o.printed_size]
     if printing:
         printed = printing[0]
         first = printed.printed.strip().splitlines()[0][:80] if printed.printed.strip() else ""
@@ -141,9 +143,8 @@ def extras(answer: Answer) -> list[str]:
 # ---- no twin fits: let the values speak ----------------------------------------------------------------------------
 
 
-def unrecognised(answer: Answer) -> list[str]:
+def unrecognised(answer: Answer, found: Difference | None) -> list[str]:
     """What can be said about an answer that no twin explains, the most telling first."""
-    found = _clearest_difference(answer)
     if found is None:
         return ["It gave numbers on too few inputs to be judged."]
     probe, expected, received = found
@@ -157,7 +158,7 @@ def unrecognised(answer: Answer) -> list[str]:
         words.append(f"It changes {', '.join(f'`{names[i]}`' for i in received.changed)}: work on a copy.")
     if not (received.changed and agree(expected, replace(received, changed=expected.changed), 1e-9)):
         words += _about_numbers(expected.array, received.array, precision(received, probe.arguments))
-    if found[0].name:
+    if probe.name:
         words.append(probe.remark)
     wrong = len(list(answer.differences(0, "ordinary")))
     if 0 < wrong < len(answer.ordinary):

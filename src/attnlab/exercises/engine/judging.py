@@ -140,7 +140,7 @@ def recognise(answer: Answer) -> Recognised:
 
 def judge(exercise: Exercise, function: Callable, seed: int, seconds: float = TIME_LIMIT) -> Verdict:
     """The verdict on `function`."""
-    label = {"number": exercise.number, "name": exercise.name, "points": exercise.points}
+    label = exercise.label
     if untouched(function):
         words = f"Replace the dots in {exercise.name} with your code, run that cell, then this one."
         return Verdict("untouched", "Not attempted yet", [words], **label)

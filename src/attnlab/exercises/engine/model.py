@@ -17,7 +17,7 @@ import itertools
 import os
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import array_api_compat.numpy  # noqa: F401 - loaded by the first softmax otherwise, in the midst of a check
@@ -55,27 +55,17 @@ class Twin:
 
 @dataclass(frozen=True)
 class Probe:
-    """Arguments for one call. A hard probe also has a name and what a failure on it means."""
-
-    arguments: tuple[Any, ...]
-    name: str = ""
-    remark: str = ""
-    arrays_only: bool = False
-    advice: bool = False
-
-
-@dataclass(frozen=True)
-class Hard:
-    """A fixed, difficult input: `remark` says what a wrong answer on it means.
+    """Arguments for one call. A hard probe also says with `remark` what a wrong answer on it means; it gets a `name`.
 
     `arrays_only` spares answers written in torch. With `advice` the answer stays correct and is told the remark: for
     inputs on which an answer that is right on paper may fail, and nobody asked for more.
     """
 
     arguments: tuple[Any, ...]
-    remark: str
+    remark: str = ""
     arrays_only: bool = False
     advice: bool = False
+    name: str = ""
 
 
 class NotCorrect(AssertionError):
@@ -109,7 +99,7 @@ class Exercise:
         return function
 
     def hard_probes(self, function: Callable) -> Callable:
-        """Fixed inputs: `function()` gives {name: Hard(arguments, remark)}."""
+        """Fixed inputs: `function()` gives {name: Probe(arguments, remark)}."""
         self._hard = function
         return function
 
@@ -154,6 +144,11 @@ class Exercise:
     # ---- read by the checker ------------------------------------------------------------------------------------
 
     @property
+    def label(self) -> dict[str, Any]:
+        """What every verdict says of the exercise it judges."""
+        return {"number": self.number, "name": self.name, "points": self.points}
+
+    @property
     def call(self) -> str:
         """How a chapter's notebook names this exercise: ch1.scaled_scores."""
         return f"ch{self.number.split('.')[0]}.{self.name}"
@@ -173,8 +168,7 @@ class Exercise:
 
     @functools.cached_property
     def hard(self) -> list[Probe]:
-        hard = self._hard() if self._hard else {}
-        return [Probe(tuple(h.arguments), name, h.remark, h.arrays_only, h.advice) for name, h in hard.items()]
+        return [replace(probe, name=name) for name, probe in (self._hard() if self._hard else {}).items()]
 
     @functools.lru_cache(maxsize=12)  # noqa: B019
     def marks(self, seed: int, turns: int) -> tuple[list[int], np.ndarray]:
@@ -223,7 +217,7 @@ class Exercise:
             raise NotCorrect(str(verdict))
 
     def _verdict(self, function: Any) -> cards.Verdict:
-        label = {"number": self.number, "name": self.name, "points": self.points}
+        label = self.label
         if function is learner.MISSING or isinstance(function, Exercise):
             return cards.Verdict(
                 "missing", f"There is no function {self.name} yet", ["Run the cell above, then this one."], **label

@@ -171,11 +171,19 @@ def _shell() -> Any:
 
 @contextlib.contextmanager
 def session_kept():
-    """Leave the session's streams, `input`, warnings and settings as they were, whatever is interrupted in between.
+    """Refuse what would harm the session, and leave all as it was, whatever is interrupted in between.
 
-    `_quiet` puts them back after each call, but `OutOfTime` may arrive while it does so.
+    Refused are `input()`, which would wait for ever, and IPython's `exit()`. `_quiet` puts streams, warnings and
+    settings back after each call, but `OutOfTime` may arrive while it does so.
     """
+
+    def no_input(*_: object) -> str:
+        raise RuntimeError("input() was called; a checked function gets everything from its arguments")
+
     asked, streams, shell = builtins.input, (sys.stdout, sys.stderr), _shell()
+    builtins.input = no_input
+    if shell is not None:
+        shell.ask_exit = _exit  # in a kernel, exit() asks the kernel to end, after the cell
     with warnings.catch_warnings(), np.errstate():
         try:
             yield
@@ -187,28 +195,15 @@ def session_kept():
 
 @contextlib.contextmanager
 def _quiet(output: _Excerpt):
-    """Catch what is printed and warned; refuse `input()`, which would wait for ever, and IPython's `exit()`."""
-
-    def no_input(*_: object) -> str:
-        raise RuntimeError("input() was called; a checked function gets everything from its arguments")
-
-    asked, builtins.input = builtins.input, no_input
-    shell = _shell()
-    if shell is not None:
-        shell.ask_exit = _exit  # in a kernel, exit() asks the kernel to end, after the cell
-    try:
-        with (
-            contextlib.redirect_stdout(output),
-            contextlib.redirect_stderr(output),
-            warnings.catch_warnings(record=True) as caught,
-            np.errstate(all="warn", under="ignore"),  # restored afterwards, whatever np.seterr the code calls
-        ):
-            warnings.simplefilter("always")
-            yield caught
-    finally:
-        builtins.input = asked
-        if shell is not None:
-            vars(shell).pop("ask_exit", None)
+    """Catch what is printed and warned."""
+    with (
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
+        warnings.catch_warnings(record=True) as caught,
+        np.errstate(all="warn", under="ignore"),  # restored afterwards, whatever np.seterr the code calls
+    ):
+        warnings.simplefilter("always")
+        yield caught
 
 
 def _precision(value: Any) -> tuple[np.dtype | None, float]:
@@ -229,9 +224,7 @@ def as_array(value: Any) -> np.ndarray | None:
         return array if array.dtype.kind in "fiub" else None
     if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
         tensor = value.detach().cpu()
-        if not tensor.dtype.is_floating_point or "bfloat16" not in str(tensor.dtype):
-            return np.array(tensor.numpy())
-        return np.array(tensor.float().numpy())
+        return np.array((tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy())
     return None
 
 
