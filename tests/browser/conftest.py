@@ -134,3 +134,20 @@ def watched_page(browser, serve, page_options):
     watched.page.on("pageerror", lambda error: watched.errors.append(str(error)))
     yield watched
     context.close()
+
+
+@pytest.fixture
+def show(watched_page, tmp_path):
+    """show(html or a figure, …) opens it as a file; at the end nothing was requested and nothing went wrong."""
+
+    def show(*parts, head=""):
+        html = "\n".join(part if isinstance(part, str) else part._repr_html_() for part in parts)
+        file = tmp_path / "page.html"
+        viewport = '<meta name="viewport" content="width=device-width">'
+        file.write_text(f'<!doctype html><html><head><meta charset="utf-8">{viewport}{head}</head>{html}', "utf-8")
+        watched_page.page.goto(file.as_uri())
+        return watched_page.page
+
+    yield show
+    assert watched_page.requests == []
+    assert watched_page.errors == []
