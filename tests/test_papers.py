@@ -116,10 +116,10 @@ def test_plain_lines_install_what_make_installs():
 
 def test_every_name_in_contributing_is_a_name_of_the_code():
     text = read("CONTRIBUTING.md")
-    browser, python = read("tests/browser/test_figures.py"), read("src/attnlab/figures/__init__.py")
+    browser, python = read("tests/browser/test_figure_mixture.py"), read("src/attnlab/figures/__init__.py")
     model, exercises = read("src/attnlab/exercises/engine/model.py"), read("tests/test_exercises_ch1.py")
     for names, source in [
-        (("TAGS", "EXTREMES"), browser),
+        (("EXTREMES", "TAB_ORDER", "STILL"), browser),
         (("NAMES", "__all__"), python),
         (("def mistake", "def variant", "def choice_points", "def probes", "def hard_probes"), model),
         (("BY_HAND",), exercises),
