@@ -38,16 +38,28 @@ LOOK = {
 }
 
 
-def curves(x: np.ndarray, lines: Mapping[str, np.ndarray], *, x_label: str, y_label: str, log_x: bool = False) -> None:
-    """Up to three curves over one axis. x (n,), each line (n,), with its name."""
+def curves(
+    x: np.ndarray,
+    lines: Mapping[str, np.ndarray],
+    *,
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+    log_y: bool = False,
+    points: tuple[np.ndarray, np.ndarray] | None = None,
+) -> None:
+    """Up to three curves over one axis, x (n,) and each line (n,) with its name; `points` (m,), (m,) lie under them."""
     if len(lines) > len(_LINES):
         raise ValueError(f"curves draws at most {len(_LINES)} lines that can be told apart; got {len(lines)}")
     with plt.rc_context(LOOK):
         _, axes = plt.subplots(figsize=(6.2, 2.9))
+        if points is not None:
+            axes.scatter(*points, color=GREY, s=18, facecolors="none", zorder=1)
         for (name, y), (colour, dashes) in zip(lines.items(), _LINES, strict=False):
             axes.plot(x, y, color=colour, linestyle=dashes, label=name)
         axes.legend(frameon=False)
-        axes.set(xlabel=x_label, ylabel=y_label, xscale="log" if log_x else "linear")
+        scales = {True: "log", False: "linear"}
+        axes.set(xlabel=x_label, ylabel=y_label, xscale=scales[log_x], yscale=scales[log_y])
 
 
 def shares(weights: np.ndarray, keys: Sequence[str], *, x_label: str = "Weight", y_label: str = "Keys") -> None:
@@ -63,6 +75,119 @@ def shares(weights: np.ndarray, keys: Sequence[str], *, x_label: str = "Weight",
         axes.invert_yaxis()
         axes.set(xlabel=x_label, ylabel=y_label, xlim=(0, 1.12))
         axes.grid(axis="y", visible=False)
+
+
+def heatmap(
+    tables: Mapping[str, np.ndarray],
+    *,
+    allowed: np.ndarray | Mapping[str, np.ndarray] | None = None,
+    x_label: str = "Keys",
+    y_label: str = "Queries",
+    digits: int = 2,
+) -> None:
+    """Up to four tables side by side, dark where large, with their numbers while there is room for them.
+
+    Each table (n_q, n_k), with its title. `allowed` (n_q, n_k) of bool, for all tables or for each by its title,
+    hatches what is forbidden. Tables of weights and masks, between 0 and 1, share one scale of colours; any other
+    table has its own.
+    """
+    if not 1 <= len(tables) <= 4:
+        raise ValueError(f"heatmap draws one to four tables; got {len(tables)}")
+    tables = {title: np.asarray(table, dtype=np.float64) for title, table in tables.items()}
+    for title, table in tables.items():
+        if table.ndim != 2:
+            raise ValueError(f"each table has shape (n_q, n_k), but {title!r} has shape {table.shape}")
+    rows, columns = max(t.shape[0] for t in tables.values()), max(t.shape[1] for t in tables.values())
+    size = min(0.5, 6.0 / (columns * len(tables)))  # inches a cell
+    with plt.rc_context(LOOK | {"axes.grid": False, "hatch.color": GREY, "hatch.linewidth": 0.7}):
+        width = max(size * columns + 0.75, 1.5) * len(tables)
+        _, all_axes = plt.subplots(1, len(tables), figsize=(width, size * rows + 0.95), squeeze=False)
+        for axes, (title, table) in zip(all_axes[0], tables.items(), strict=True):
+            mask = allowed.get(title) if isinstance(allowed, Mapping) else allowed
+            seen = np.isfinite(table) & (True if mask is None else mask)
+            low, high = table.min(where=seen, initial=0), table.max(where=seen, initial=0)
+            high = 1 if low == 0 and high <= 1 else high
+            shown = np.where(seen, table, low)
+            axes.imshow(shown, cmap="Blues", vmin=low, vmax=low + 1.25 * (high - low), aspect="equal")
+            for (i, j), number in np.ndenumerate(table):
+                forbidden = mask is not None and not mask[i, j]
+                if forbidden:
+                    axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, hatch="////", linewidth=0))
+                elif size >= 0.36:
+                    dark = shown[i, j] - low > 0.75 * (high - low)
+                    axes.text(j, i, _short(number, digits), ha="center", va="center", fontsize=8.5,
+                              color="white" if dark else "black")  # fmt: skip
+            axes.set(title=title, xlabel=x_label, ylabel=y_label)
+            axes.title.set_fontsize(10)
+            every = 1 if size >= 0.3 else 5 if columns > 12 else 3  # or the numbers of the keys would touch
+            axes.set_xticks(range(0, table.shape[1], every))
+            axes.set_yticks(range(0, table.shape[0], every))
+
+
+def _short(number: float, digits: int) -> str:
+    if not np.isfinite(number):
+        return {np.inf: "∞", -np.inf: "−∞"}.get(number, "NaN")
+    return f"{round(number, digits) + 0.0:.{digits}f}".replace("-", "−")
+
+
+def pair_grid(from_query: np.ndarray, from_key: np.ndarray) -> None:
+    """How additive scoring meets every pair: a row of units for each query, one for each key, their sums in a grid.
+
+    from_query (n_q, h), from_key (n_k, h): each unit is a small square, blue above zero and orange, crossed, below.
+    """
+    from_query, from_key = np.asarray(from_query), np.asarray(from_key)
+    if from_query.ndim != 2 or from_query.shape[1:] != from_key.shape[1:]:
+        raise ValueError(
+            "from_query (n_q, h) and from_key (n_k, h) must agree in h, "
+            f"but they have shapes {from_query.shape} and {from_key.shape}"
+        )
+    wide = 1.6  # a cell is so much wider than high
+    (n_q, h), n_k = from_query.shape, len(from_key)
+    step, largest = 1 / (h + 1), np.abs(from_query[:, None] + from_key).max()
+    with plt.rc_context(LOOK | {"axes.grid": False}):
+        _, axes = plt.subplots(figsize=(0.95 * (n_k + 1.7), 0.95 * (n_q + 1.5) / wide))
+
+        def units(numbers: np.ndarray, x: float, y: float) -> None:
+            for u, number in enumerate(numbers):
+                side = step * 0.86 * np.sqrt(abs(number) / largest)
+                left, middle, tall = x + (u + 1) * step - side / 2, y, side * wide
+                colour = BLUE if number > 0 else ORANGE
+                axes.add_patch(plt.Rectangle((left, middle - tall / 2), side, tall, color=colour))
+                if number < 0:  # a second cue beside the colour
+                    axes.plot([left, left + side], [middle - tall / 2, middle + tall / 2], color="white", linewidth=1)
+
+        for i in range(n_q):
+            units(from_query[i], -1.6, n_q - 1 - i)
+        for j in range(n_k):
+            units(from_key[j], j - 0.5, n_q - 0.1)
+            for i in range(n_q):
+                axes.add_patch(plt.Rectangle((j - 0.5, n_q - 1.5 - i), 1, 1, fill=False, edgecolor=GREY, linewidth=0.8))
+                units(from_query[i] + from_key[j], j - 0.5, n_q - 1 - i)
+        axes.text(-1.1, n_q - 0.1, "+", ha="center", va="center", fontsize=13)
+        axes.set(xlim=(-1.65, n_k - 0.45), ylim=(-0.6, n_q + 0.35), title=f"One sum for each pair: ({n_q}, {n_k}, {h})")
+        axes.set(xlabel=f"Keys: from_key ({n_k}, {h}), in the top row", ylabel=f"Queries: from_query ({n_q}, {h})")
+        axes.title.set_fontsize(10)
+        axes.set_xticks(range(n_k))
+        axes.set_yticks(range(n_q), [str(n_q - 1 - i) for i in range(n_q)])
+        axes.spines[["left", "bottom"]].set_visible(False)
+        axes.tick_params(length=0)
+
+
+def images(pictures: np.ndarray, titles: Sequence[str]) -> None:
+    """Square grey pictures in a row, each with its title. pictures (n, side · side) or (n, side, side), 0 = white."""
+    pictures = np.asarray(pictures, dtype=np.float64)
+    side = round(np.sqrt(np.prod(pictures.shape[1:])))
+    if len(pictures) != len(titles) or np.prod(pictures.shape[1:]) != side * side:
+        raise ValueError(
+            f"images needs square pictures, one title each; got shape {pictures.shape} and {len(titles)} titles"
+        )
+    with plt.rc_context(LOOK | {"axes.grid": False}):
+        _, all_axes = plt.subplots(1, len(pictures), figsize=(1.35 * len(pictures), 1.75), squeeze=False)
+        for axes, picture, title in zip(all_axes[0], pictures, titles, strict=True):
+            axes.imshow(picture.reshape(side, side), cmap="Greys", vmin=0)
+            axes.set_title(title, fontsize=9)
+            axes.set_xticks([])
+            axes.set_yticks([])
 
 
 def mixtures(values: np.ndarray, outputs: np.ndarray) -> None:
