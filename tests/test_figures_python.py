@@ -15,6 +15,7 @@ import pytest
 import attnlab
 from attnlab import figures
 from attnlab.figures import _static
+from attnlab.figures._static.masking import SCORES
 
 FIGURES = {name: getattr(figures, name) for name in figures.NAMES}
 SOURCES = Path(figures.__file__).parent
@@ -92,6 +93,8 @@ def test_options_become_attributes():
     assert "<attn-mixture data-" in figures.mixture()._repr_html_()
     assert '<attn-mixture q1="-0.5" q2="3.0" data-' in figures.mixture(-0.5, np.float64(3))._repr_html_()
     assert "<attn-sharpness data-" in figures.sharpness()._repr_html_()
+    assert "<attn-scoring data-" in figures.scoring()._repr_html_()
+    assert '<attn-scoring q2="-0.5" score="gaussian" data-' in figures.scoring(1, -0.5, "gaussian")._repr_html_()
     html = figures.sharpness(temperature=0.1, copies=3, masked=True)._repr_html_()
     assert '<attn-sharpness temperature="0.1" copies="3.0" masked data-' in html
 
@@ -105,6 +108,11 @@ def test_options_become_attributes():
         (lambda: figures.sharpness(delta=-5), "delta"),
         (lambda: figures.sharpness(copies=11), "copies"),
         (lambda: figures.sharpness(copies=1.5), "copies"),
+        (lambda: figures.masking("bidirectional"), "preset"),
+        (lambda: figures.scoring(q2=-3.5), "q2"),
+        (lambda: figures.scoring(score="cosine"), "score"),
+        (lambda: figures.scoring(score=["dot"]), "score"),
+        (lambda: figures.masking(np.eye(5, dtype=bool)), "preset"),
     ],
 )
 def test_values_outside_the_range_are_refused_by_name(make, word):
@@ -124,6 +132,39 @@ def test_the_terminal_prints_the_numbers_of_the_example():
         "  total weight of key 1 = σ(Δ/T + ln n) = σ(0.707 + 0.000) = 0.66976\n"
         "  each copy 67.0 %, key 2 33.0 %"
     )
+
+
+def test_a_mask_is_a_name_an_array_or_lists():
+    assert "<attn-masking data-" in figures.masking()._repr_html_()
+    assert '<attn-masking preset="window" equal data-' in figures.masking("window", equal=True)._repr_html_()
+    mask = np.array([[True] * 5, [False] * 5, *np.eye(5, dtype=bool)[:3]])
+    for given in (mask, mask.tolist(), tuple(map(tuple, mask)), list(mask)):
+        assert '<attn-masking mask="11111 00000 10000 01000 00100" data-' in figures.masking(mask=given)._repr_html_()
+    for wrong, error, words in (
+        (mask[:, :4], ValueError, r"\(5, 5\), queries × keys, but it has shape \(5, 4\)"),
+        (mask[:1], ValueError, r"shape \(1, 5\)"),
+        ("window", ValueError, "it is 'window'"),
+        (mask.astype(int), TypeError, r"boolean, True = may attend, but it holds 1$"),
+        (np.zeros((5, 5)), TypeError, r"holds 0\.0"),
+    ):
+        with pytest.raises(error, match=words):
+            figures.masking(mask=wrong)
+
+
+@pytest.mark.parametrize("equal", [False, True])
+@pytest.mark.parametrize("preset", ["none", "causal", "padding", "window", "block", "off by one"])
+def test_fallback_of_the_masking_agrees_with_attnlab(preset, equal):
+    made = figures.masking(preset, equal=equal)
+    mask = np.array([list(row) for row in _static.PRESETS[preset].split()]) == "1"
+    out = attnlab.attend(np.where(equal, 0.0, SCORES), np.arange(1.0, 6)[:, None], mask)
+    outputs = [f"{o:.3f}" if row.any() else "0" for o, row in zip(out.output[:, 0], mask, strict=True)]
+    for text in (made.static.caption, made.static.alt):
+        assert f"O = [{', '.join(outputs)}]" in text and "equal scores" * equal in text
+    lines = made.static.text.split("\n")[1:]
+    for line, weights, output, row in zip(lines, out.weights, outputs, mask, strict=True):
+        shown = [float(w) for w in re.search(r"α = \[(.*)\]", line)[1].split(",")]
+        np.testing.assert_allclose(shown, weights, rtol=0, atol=5.1e-4)
+        assert re.search(rf"O = {output}\b", line) and ("0/0" in line) == (not row.any())
 
 
 @pytest.mark.parametrize("query", [(1, 0), (0, 0), (0, 1), (3, -3), (-0.4, -0.04)])
@@ -159,6 +200,24 @@ def test_fallback_of_the_sharpness(options, total):
     assert float(total) == pytest.approx(weights[:n].sum(), abs=6e-6)
 
 
+@pytest.mark.parametrize("query", [(1, 1), (0, 0), (0, 1), (3, -3)])
+def test_fallback_of_the_scoring_agrees_with_attnlab(query):
+    keys = np.array([[3.0, 2.0], [1.0, 2.0], [-2.0, 1.0], [-1.0, -2.0], [0.5, 0.0]])
+    w_q, w_k = np.array([[1.0, 0.0], [-1.0, 1.0], [1.0, 0.0]]), np.array([[-1.0, 1.0], [-1.0, -1.0], [1.0, 0.0]])
+    number = lambda x: f"{x:.3f}".replace("-", "−").replace("−0.000", "0.000")  # noqa: E731
+    options = {"additive": (w_q, w_k, np.array([1.0, 2.0, 3.0])), "gaussian": (2**0.25,)}
+    for score in ("dot", "scaled_dot", "additive", "gaussian"):
+        scores = getattr(attnlab, score)(np.array(query, float), keys, *options.get(score, ()))
+        static = figures.scoring(*query, score).static
+        for s, w in zip(scores, attnlab.softmax(scores), strict=True):
+            assert f"has score {number(s)} and weight {100 * w:.1f} %" in static.caption
+            assert re.search(rf"score +{number(s)}   weight +{100 * w:.1f} %", static.text)
+        first = np.flatnonzero(scores > scores.max() - 1e-9)
+        who = {1: f"k{'₁₂₃₄₅'[first[0]]} wins", 2: "k₁, k₂ tie" if query == (0, 1) else "k₁, k₄ tie", 5: "all five tie"}
+        assert f"; {who[len(first)]}." in static.caption and static.alt.endswith(f"; {who[len(first)]}.")
+        assert f"s₂ − s₃ = {number(scores[1] - scores[2])}" in static.caption
+
+
 def test_fallback_survives_a_sanitizer(name):
     """Scripts and unknown tags go, their contents stay: a picture, with words for those who cannot see it."""
     html = re.sub(r"(?s)<script>.*?</script>", "", FIGURES[name]()._repr_html_())
@@ -170,7 +229,17 @@ def test_fallback_survives_a_sanitizer(name):
     assert not set(image["src"]) & set('<>"#\n')
 
 
-@pytest.mark.parametrize("figure", [figures.mixture(3, -3), figures.sharpness(), figures.sharpness(4 / 7, 4, 10, True)])
+@pytest.mark.parametrize(
+    "figure",
+    [
+        figures.mixture(3, -3),
+        figures.sharpness(),
+        figures.sharpness(4 / 7, 4, 10, True),
+        figures.masking("off by one"),
+        figures.scoring(3, 3, "additive"),
+        figures.scoring(1, 2, "gaussian"),
+    ],
+)
 def test_picture_is_well_formed_and_names_no_other_address(figure):
     source = Tags(figure.static.image()).seen[0][1]["src"]
     svg = unquote(source.removeprefix("data:image/svg+xml,"))

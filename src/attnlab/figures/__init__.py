@@ -14,9 +14,10 @@ from importlib.resources import files
 
 from attnlab.figures import _static
 
-__all__ = ["NAMES", "Figure", "mixture", "script", "sharpness"]
+__all__ = ["NAMES", "Figure", "masking", "mixture", "saturation", "scoring", "script", "sharpness"]
 
-NAMES = ("mixture", "sharpness")
+NAMES = ("mixture", "sharpness", "saturation", "masking", "scoring")
+DRAGGED = ("mixture", "scoring")  # those with a query that is dragged over a plane
 
 
 @cache
@@ -24,8 +25,9 @@ def script(name):
     """The JavaScript of a figure: one IIFE that defines `<attn-NAME>`, at most once a page."""
     if name not in NAMES:
         raise ValueError(f"no figure {name!r}: there are {', '.join(NAMES)}")
-    base, own = (files(__package__).joinpath(part).read_text(encoding="utf-8") for part in ("_base.js", f"{name}.js"))
-    code = re.sub(r"(?m)^\s*(//.*\n\s*)*", "", base + own)  # no comment lines, no indentation
+    parts = ("_base.js", *["_query.js"] * (name in DRAGGED), f"{name}.js")
+    source = "".join(files(__package__).joinpath(part).read_text(encoding="utf-8") for part in parts)
+    code = re.sub(r"(?m)^\s*(//.*\n\s*)*| // .*$", "", source)  # no comments, no indentation
     return f"(() => {{\n'use strict';\nif (customElements.get('attn-{name}')) return;\n{code}}})();\n"
 
 
@@ -50,6 +52,24 @@ class Figure:
         return self.static.text
 
 
+def masking(preset="causal", mask=None, equal=False):
+    """A mask painted on a grid of five queries and five keys: weights and outputs follow.
+
+    preset: "none", "causal", "padding" (of the last two keys), "window" (2 keys, the query's own included), "block"
+    (2 and 3 positions), or "off by one" (causal with the diagonal blocked: a bug, and an empty row).
+    mask: (5, 5), boolean, True = may attend; an array, a tensor or nested lists, in place of the preset.
+    equal: whether all scores are equal.
+    """
+    if not isinstance(preset, str) or preset not in _static.PRESETS:
+        raise ValueError(f"preset = {preset!r}: must be one of {', '.join(_static.PRESETS)}; an array goes to mask=")
+    attributes = f' preset="{preset}"' * (preset != "causal")
+    digits = _static.PRESETS[preset]
+    if mask is not None:
+        digits = _digits(mask)
+        attributes = f' mask="{digits}"'
+    return Figure("masking", attributes + " equal" * bool(equal), _static.masking(digits, bool(equal)))
+
+
 def mixture(q1=1, q2=0):
     """One query, two keys, two values: drag the query, and the output slides between the values.
 
@@ -59,6 +79,39 @@ def mixture(q1=1, q2=0):
     _check("q1", q1, -3, 3)
     _check("q2", q2, -3, 3)
     return Figure("mixture", _attributes(q1=(q1, 1), q2=(q2, 0)), _static.mixture(q1, q2))
+
+
+def saturation(d=64, draw=7):
+    """Why scores are divided by √d: the weights of one query over 16 keys, unscaled beside scaled, as d grows.
+
+    The coordinates are independent, uniform on ±√3 (mean 0, variance 1), and the same on every machine.
+    d: number of coordinates, a power of two from 1 to 1024.  draw: which vectors, 1 to 64.
+    """
+    _check("d", d, 1, 1024)
+    _check("draw", draw, 1, 64)
+    if d not in (powers := [2**power for power in range(11)]):
+        raise ValueError(f"d = {d}: must be a power of two")
+    if draw != int(draw):
+        raise ValueError(f"draw = {draw}: must be a whole number")
+    d, draw = int(d), int(draw)
+    attributes = _attributes(power=(powers.index(d), 6), draw=(draw, 7))
+    return Figure("saturation", attributes, _static.saturation(d, draw))
+
+
+def scoring(q1=1, q2=1, score="dot"):
+    """Five keys of unequal norms and one query in a plane: the score decides which key wins.
+
+    The keys are [3, 2], three of norm √5, and [0.5, 0]. The Gaussian has width² = √2, so that the keys of equal norm
+    keep the ratios that they have under the scaled dot product.
+    q1, q2: components of the query at the start, from −3 to 3.
+    score: "dot", "scaled_dot", "additive" (its W_q, W_k and v are in the caption) or "gaussian".
+    """
+    _check("q1", q1, -3, 3)
+    _check("q2", q2, -3, 3)
+    if not isinstance(score, str) or score not in _static.SCORES:
+        raise ValueError(f"score = {score!r}: must be one of {', '.join(_static.SCORES)}")
+    attributes = _attributes(q1=(q1, 1), q2=(q2, 1)) + f' score="{score}"' * (score != "dot")
+    return Figure("scoring", attributes, _static.scoring(q1, q2, score))
 
 
 def sharpness(temperature=1, delta=2**-0.5, copies=1, masked=False):
@@ -82,6 +135,22 @@ def sharpness(temperature=1, delta=2**-0.5, copies=1, masked=False):
 def _check(name, value, low, high):
     if not low <= value <= high:
         raise ValueError(f"{name} = {value}: must lie between {low} and {high}")
+
+
+def _digits(mask):
+    """A boolean mask (5, 5) as the text of the attribute: 1 where it allows."""
+
+    def listed(x):
+        x = x.tolist() if hasattr(x, "tolist") else x
+        return [listed(y) for y in x] if isinstance(x, (list, tuple)) else x
+
+    rows = listed(mask)
+    if not (isinstance(rows, list) and [isinstance(row, list) and len(row) for row in rows] == [5] * 5):
+        found = f"it has shape {tuple(mask.shape)}" if hasattr(mask, "shape") else f"it is {mask!r}"
+        raise ValueError(f"mask must have shape (5, 5), queries × keys, but {found}")
+    if strange := [x for row in rows for x in row if not isinstance(x, bool)]:
+        raise TypeError(f"mask must be boolean, True = may attend, but it holds {strange[0]!r}")
+    return " ".join("".join("01"[x] for x in row) for row in rows)
 
 
 def _attributes(**options):

@@ -29,10 +29,11 @@ class Plot {
   }
 }
 
-// A figure has static `controls` (name → value, min, max, step, label; `log`: the slider moves in powers of ten;
-// without a range it is a checkbox), static `presets`, a static pure `compute(state)`, body() for its HTML, ready() for
-// listeners of its own, and draw(state, result), which returns a summary to be spoken.  In the HTML, data-t="name" is a
-// text that this.text() writes, and ref="name" an element kept in this.ref.
+// A figure has static `controls` (name → value, min, max, step, label; `log`: the slider moves in powers of ten; with
+// `options`, names → words, it is a choice of one; without either it is a checkbox), static `presets`, a static pure
+// `compute(state)`, body() for its HTML, ready() for listeners of its own, and draw(state, result), which returns a
+// summary to be spoken.  In the HTML, data-t="name" is a text that this.text() writes, and ref="name" an element kept
+// in this.ref.
 class Figure extends HTMLElement {
   static get observedAttributes() { return ['preset', ...Object.keys(this.controls)]; }
   state = Object.fromEntries(Object.entries(this.constructor.controls).map(([name, c]) => [name, c.value]));
@@ -42,6 +43,7 @@ class Figure extends HTMLElement {
   attributeChangedCallback(name, _, value) {
     const { controls, presets } = this.constructor, c = controls[name];
     if (!c) Object.assign(this.state, presets[value]);
+    else if (c.options) this.state[name] = Object.hasOwn(c.options, value) ? value : c.value;
     else if (c.min === undefined) this.state[name] = value !== null && value !== 'false';
     else this.state[name] = value && isFinite(value) ? this.#value(c, this.#place(c, +value)) : c.value;
     if (this.isConnected && this.shadowRoot) this.update();
@@ -79,13 +81,18 @@ class Figure extends HTMLElement {
 
   #build() {
     const { controls, presets } = this.constructor, root = this.attachShadow({ mode: 'open' });
-    const sliders = Object.entries(controls).map(([id, c]) => c.min === undefined ? '' : `<div class="slider">
-      <label for="${id}">${c.label}</label><b data-t="${id}"></b>
-      <input type="range" id="${id}" min="${c.min}" max="${c.max}" step="${c.step}"></div>`).join('');
-    const checks = Object.entries(controls).map(([id, c]) => c.min !== undefined ? ''
-      : `<label class="chip"><input type="checkbox" id="${id}">${c.label}</label>`).join('');
     const chips = Object.keys(presets).map((p) => `<button type="button" class="chip">${p}</button>`).join('');
-    root.innerHTML = `<style>${CSS}</style><div class="card" ref="card">${this.body(`<div class="controls">
+    let sliders = '', checks = '', choices = '';
+    for (const [id, c] of Object.entries(controls)) {
+      if (c.options) choices += `<div class="chips pick" role="radiogroup" aria-label="${c.label}">${
+        Object.keys(c.options).map((o) => `<label class="chip"><input type="radio" name="${id}" value="${o}">${
+          c.options[o]}</label>`).join('')}</div>`;
+      else if (c.min === undefined)
+        checks += `<label class="chip"><input type="checkbox" id="${id}">${c.label}</label>`;
+      else sliders += `<div class="slider"><label for="${id}">${c.label}</label><b data-t="${id}"></b>
+        <input type="range" id="${id}" min="${c.min}" max="${c.max}" step="${c.step}"></div>`;
+    }
+    root.innerHTML = `<style>${CSS}</style><div class="card" ref="card">${this.body(`<div class="controls">${choices}
       <div class="sliders">${sliders}</div><div class="chips" role="group" aria-label="presets">${chips}${checks}</div>
       </div>`)}<p class="sr" role="status" data-t="live"></p></div>`;
     for (const el of root.querySelectorAll('[ref]')) this.ref[el.getAttribute('ref')] = el;
@@ -94,7 +101,7 @@ class Figure extends HTMLElement {
     this.inputs = [...root.querySelectorAll('input')];
     this.buttons = [...root.querySelectorAll('button')];
     this.ready?.();
-    root.addEventListener('input', ({ target: i }) => this.change({
+    root.addEventListener('input', ({ target: i }) => this.change(i.name ? { [i.name]: i.value } : {
       [i.id]: i.type === 'range' ? this.#value(controls[i.id], i.valueAsNumber) : i.checked }));
     root.addEventListener('click', ({ target: b }) => presets[b.textContent] && this.glide(presets[b.textContent]));
     root.addEventListener('keydown', (e) => { // a book turns its pages on ← and →
@@ -137,7 +144,7 @@ class Figure extends HTMLElement {
     const { controls, presets, compute } = this.constructor, { state } = this, result = compute(state);
     const summary = this.draw(state, result);
     for (const i of this.inputs) {
-      if (i.type === 'checkbox') i.checked = state[i.id];
+      if (i.type !== 'range') i.checked = i.name ? state[i.name] === i.value : state[i.id];
       else {
         i.value = this.#place(controls[i.id], state[i.id]);
         i.setAttribute('aria-valuetext', `${i.previousElementSibling.textContent}. ${summary}`);
@@ -196,11 +203,14 @@ input[type=range]{grid-column:1/3;width:100%;height:2.5rem;margin:-.5rem 0 0;bac
 ::-moz-range-thumb{box-sizing:border-box;width:1.25rem;height:1.25rem;border-radius:50%;background:var(--ink);
   border:2px solid var(--bg)}
 .chips{display:flex;flex-wrap:wrap;gap:.5rem}
-.chip{display:inline-flex;align-items:center;gap:.4rem;min-height:2.5rem;box-sizing:border-box;padding:0 .75rem;
-  font:inherit;color:inherit;background:var(--soft);border:1px solid var(--line);border-radius:1.25rem;cursor:pointer}
+.chip{position:relative;display:inline-flex;align-items:center;gap:.4rem;min-height:2.5rem;box-sizing:border-box;
+  padding:0 .75rem;font:inherit;color:inherit;background:var(--soft);border:1px solid var(--line);border-radius:1.25rem;
+  cursor:pointer}
 .chip[aria-pressed=true]{border-color:currentColor;box-shadow:inset 0 0 0 1px currentColor}
 .chip:hover{border-color:var(--dim)}
 .chip input{width:1.1rem;height:1.1rem;margin:0;accent-color:var(--ink)}
-:focus-visible{outline:3px solid var(--k1);outline-offset:2px}
+.pick{gap:.25rem;margin-bottom:.5rem}.pick input{position:absolute;opacity:0}
+.pick :has(:checked){background:var(--ink);color:var(--bg)}
+:focus-visible,.pick :has(:focus-visible){outline:3px solid var(--k1);outline-offset:2px}
 .sr{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 @media print{.controls{display:none}.card{break-inside:avoid}}`;

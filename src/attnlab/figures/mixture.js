@@ -9,20 +9,15 @@ function compute({ q1, q2 }) {
   return { scores, weights, output };
 }
 
-const keyPlane = new Plot(-3.4, 3.4, -3.4, 3.4), valuePlane = new Plot(-0.5, 4.4, -0.5, 4.4);
+const valuePlane = new Plot(-0.5, 4.4, -0.5, 4.4);
 const arrow = (x, y, head, kind) => { // from the origin
   const u = (x / Math.hypot(x, y)) * head, v = (y / Math.hypot(x, y)) * head;
   return `<path class="${kind}" d="M0 0L${x} ${y}"/><path class="${kind} head"
     d="M${x - u - v / 2} ${y - v + u / 2}L${x} ${y}L${x - u + v / 2} ${y - v - u / 2}"/>`;
 };
-const pair = (a, digits) => `[${a.map((x) => fixed(x, digits)).join(', ')}]`;
-const snap = (x) => clamp(Math.round(x * 10) / 10, -3, 3);
 
-class Mixture extends Figure {
-  static controls = {
-    q1: { value: 1, min: -3, max: 3, step: 0.1, label: 'query q₁' },
-    q2: { value: 0, min: -3, max: 3, step: 0.1, label: 'query q₂' },
-  };
+class Mixture extends QueryFigure {
+  static controls = { q1: Q1, q2: { ...Q2, value: 0 } };
   static presets = { '[1, 0]': { q1: 1, q2: 0 }, '[0, 0]': { q1: 0, q2: 0 }, '[0, 1]': { q1: 0, q2: 1 },
     '[2, 1]': { q1: 2, q2: 1 } }; // the last lies on the dotted line of the first
   static compute = compute;
@@ -36,13 +31,10 @@ class Mixture extends Figure {
       grid-template-rows:auto 1fr}.keys{display:grid;align-content:center;gap:1.5rem;padding:1.5rem 0 2.1rem}
       .key p{display:flex;justify-content:space-between;gap:.5rem}.track{height:1.4rem;margin:.2rem 0;border-radius:3px;
       background:var(--soft);overflow:hidden}.track div{height:100%;border-radius:3px 0 0 3px}
-      .arrow{stroke-width:2.5px}.dots{stroke-dasharray:.1 5;stroke-width:2.5px;stroke-linecap:round}
-      .way{stroke:var(--line);stroke-width:6px;stroke-linecap:round}.part{stroke-width:5px}.two{stroke-dasharray:7 2}
+      .arrow,.dots{stroke-width:2.5px}.dots,.way{stroke-linecap:round}.dots{stroke-dasharray:.1 5}
+      .way{stroke:var(--line);stroke-width:6px}.part{stroke-width:5px}.two{stroke-dasharray:7 2}
       .head{stroke-dasharray:none}
-      .handle{position:absolute;width:3rem;height:3rem;margin:-1.5rem;display:grid;place-items:center;border-radius:50%;
-      cursor:grab;touch-action:none;user-select:none;-webkit-user-select:none}.handle:active{cursor:grabbing}
-      .handle:focus-visible{outline:0}.handle:focus-visible .disk{outline:3px solid var(--k1);outline-offset:3px}
-      .mark b{position:relative}.v1,.v2{transform:translate(1.4rem,-50%)}.out{pointer-events:none}
+      ${HANDLE_CSS}.v1,.v2{transform:translate(1.4rem,-50%)}.out{pointer-events:none}
       .ring{background:var(--bg);color:var(--ink);box-shadow:0 0 0 2px var(--ink)}
       @container(max-width:36rem){.flow{grid-template-columns:repeat(2,minmax(0,1fr));gap:0 1rem}
       .weights{order:3;grid-column:1/3}
@@ -51,21 +43,20 @@ class Mixture extends Figure {
     <div class="flow"><div><p class="h">query – drag q</p>
     <p>q = [<span data-t="q1"></span>, <span data-t="q2"></span>]</p>
     ${keyPlane.html({
-      label: 'The plane of the keys: arrows k1, k2 and the query q', x: 'component 1', y: 'component 2',
-      xTicks: [-2, 0, 2], yTicks: [-2, 0, 2], shapes: `<path class="dots" ref="same"/>${arrow(1, 0, 0.35, 'c1 arrow')}
-        ${arrow(0, 1, 0.35, 'c2 two arrow')}<line ref="q" x1="0" y1="0"/>`,
+      label: 'The plane of the keys: arrows k1, k2 and the query q', ...axes(-2, 0, 2),
+      shapes: `<path class="dots" ref="same"/>${arrow(1, 0, 0.35, 'c1 arrow')}
+        ${arrow(0, 1, 0.35, 'c2 two arrow')}<line ref="q"/>`,
       marks: keyPlane.mark(1, 0, '<b ref="k1">k₁</b>', 'c1 halo') + keyPlane.mark(0, 1, '<b ref="k2">k₂</b>', 'c2 halo')
-        + `<div class="handle" ref="handle" role="slider" tabindex="0" aria-label="tip of the query" aria-valuemin="-3"
-        aria-valuemax="3"><span class="disk">q</span></div>`,
+        + HANDLE,
     })}</div>
     <div class="weights"><p class="h">weights</p><p>α = [<span data-t="a1"></span>, <span data-t="a2"></span>]</p>
     <div class="keys">${key(1)}${key(2)}</div></div>
     <div><p class="h">output</p><p>O = [<span data-t="o1"></span>, <span data-t="o2"></span>]</p>
     ${valuePlane.html({
-      label: 'The plane of the values: the output O on the segment from v1 to v2', x: 'component 1', y: 'component 2',
-      xTicks: [0, 2, 4], yTicks: [0, 2, 4], shapes: `<path class="way" d="M2 0L0 4"/>${arrow(2, 0, 0.25, 'c1')}
-        ${arrow(0, 4, 0.25, 'c2 two')}<line class="c1 part" ref="x" x1="0"/>
-        <line class="c2 part two" ref="y" y1="0"/><path class="dash" ref="drop"/>`,
+      label: 'The plane of the values: the output O on the segment from v1 to v2', ...axes(0, 2, 4),
+      shapes: `<path class="way" d="M2 0L0 4"/>${arrow(2, 0, 0.25, 'c1')}${arrow(0, 4, 0.25, 'c2 two')}
+        <line class="c1 part" ref="x"/>
+        <line class="c2 part two" ref="y"/><path class="dash" ref="drop"/>`,
       marks: valuePlane.mark(2, 0, '<b>v₁<span class="wide"> = [2, 0]</span></b>', 'c1 halo v1')
         + valuePlane.mark(0, 4, '<b>v₂<span class="wide"> = [0, 4]</span></b>', 'c2 halo v2')
         + '<div class="handle out" ref="out"><span class="disk ring">O</span></div>',
@@ -92,7 +83,6 @@ class Mixture extends Figure {
     ref.same.setAttribute('d', `M${q1 - back} ${q2 - back}L${q1 + ahead} ${q2 + ahead}`);
     ref.q.setAttribute('x2', q1);
     ref.q.setAttribute('y2', q2);
-    const place = (el, plot, x, y) => { el.style.left = plot.left(x); el.style.top = plot.top(y); };
     place(ref.handle, keyPlane, q1, q2);
     ref.k1.style.top = q2 < 0 && q1 >= 0 ? '-1.4rem' : '1.4rem'; // letters keep to the side where the query is not
     ref.k2.style.left = q1 < 0 && q2 >= 0 ? '1.4rem' : '-1.4rem';
@@ -104,37 +94,6 @@ class Mixture extends Figure {
     ref.handle.setAttribute('aria-valuenow', q1);
     ref.handle.setAttribute('aria-valuetext', `${query}. ${weights}`);
     return `${weights}. Output ${pair([o1, o2], 3)}`;
-  }
-
-  ready() {
-    const { handle } = this.ref, plot = handle.parentElement;
-    const point = (e) => {
-      const box = plot.getBoundingClientRect();
-      return [(e.clientX - box.left) / box.width * 6.8 - 3.4, 3.4 - (e.clientY - box.top) / box.height * 6.8];
-    };
-    let grip; // where the finger sits beside the tip: the tip does not jump to it
-    handle.addEventListener('pointerdown', (e) => {
-      if (e.button) return;
-      const [x, y] = point(e);
-      grip = [x - this.state.q1, y - this.state.q2];
-      handle.setPointerCapture(e.pointerId);
-    });
-    handle.addEventListener('pointermove', (e) => {
-      if (!handle.hasPointerCapture(e.pointerId)) return;
-      const [x, y] = point(e);
-      this.change({ q1: snap(x - grip[0]), q2: snap(y - grip[1]) });
-    });
-    handle.addEventListener('keydown', (e) => {
-      const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowDown: [0, -1], ArrowUp: [0, 1] }[e.key];
-      if (!step) return;
-      e.preventDefault();
-      const size = e.shiftKey ? 0.5 : 0.1;
-      this.change({ q1: snap(this.state.q1 + size * step[0]), q2: snap(this.state.q2 + size * step[1]) });
-    });
-    plot.firstElementChild.addEventListener('click', (e) => {
-      const [x, y] = point(e);
-      this.glide({ q1: snap(x), q2: snap(y) });
-    });
   }
 }
 
