@@ -18,9 +18,9 @@ INSTALL := $(PIP) install --quiet --constraint constraints.txt
 NEEDS := pyproject.toml requirements.txt constraints.txt
 HTML := _build/html
 
-.PHONY: help book lab test lint notebooks wheel colab clean
+.PHONY: help book lab test lint notebooks conventions wheel colab clean
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{c=$$2; $$1=$$2=""; printf "  make %-10s %s\n", c, $$0}'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{c=$$2; $$1=$$2=""; printf "  make %-12s %s\n", c, $$0}'
 
 # pip 25.1 is the first that reads dependency groups from pyproject.toml.
 $(VENV)/.pip:
@@ -46,6 +46,10 @@ $(VENV)/.test: $(VENV)/.book $(VENV)/.lab $(NEEDS)
 	$(INSTALL) --group test --group classroom
 	@touch $@
 
+$(VENV)/.conventions: $(VENV)/.torch $(NEEDS)
+	$(INSTALL) --editable . --group conventions
+	@touch $@
+
 book: $(VENV)/.book ## build the book and print where it is (no torch needed)
 	$(BIN)/jupyter-book build . -W --keep-going --quiet
 	@echo "The book: file://$(CURDIR)/$(HTML)/index.html"
@@ -66,11 +70,15 @@ notebooks: $(VENV)/.test ## run and rewrite the notebooks and everything generat
 	$(BIN)/python book/tools/notebooks.py $(CH)
 	$(BIN)/python book/tools/picture.py
 
+conventions: ## call other libraries and record what they do with masks (2 GB in .conventions)
+	@$(MAKE) --no-print-directory VENV=.conventions .conventions/.conventions
+	$(subst $(VENV),.conventions,$(BIN))/python book/tools/conventions.py
+
 wheel: $(VENV)/.book ## build the wheel of attnlab into dist/
 	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
 
 colab: $(VENV)/.book wheel ## write the Colab copies of the notebooks to dist/colab (needs SITE)
 	$(BIN)/python book/tools/colab.py dist/colab
 
-clean: ## remove what was built (keeps .venv and work/)
+clean: ## remove what was built (keeps .venv, .conventions and work/)
 	rm -rf _build dist

@@ -1,15 +1,5 @@
-"""Masks: builders, and translations to other conventions.
+"""Builders: which queries may attend to which keys, by position, by membership, by length."""
 
-A mask of this course is boolean and True where attention is **allowed**.  Masks combine with `&` (both must allow) and
-`|` (one is enough) before they are translated: two additive masks that each hold the smallest number of a dtype
-overflow when added.
-
-Builders return NumPy arrays; with `like=x` they return an array of the library and on the device of `x`:
-`attention(q, k, v, masks.causal(n, like=q))` works for NumPy and for torch.  Where a builder takes an array of
-integers, that array's library and device are followed unless `like` says otherwise.
-"""
-
-import math
 import operator
 from typing import Any
 
@@ -19,7 +9,7 @@ from array_api_compat import device, is_array_api_obj
 from attnlab._inputs import Array, namespace_of, shape_of
 from attnlab.core import causal_rule
 
-__all__ = ["band", "blocks", "causal", "documents", "graph", "padding", "to_additive", "to_torch_mha", "window"]
+__all__ = ["band", "blocks", "causal", "documents", "graph", "padding", "window"]
 
 
 # ------------------------------------------------------------------------------------------------------- by position
@@ -169,49 +159,6 @@ def padding(lengths: Any, n_k: int, *, like: Array | None = None) -> Array:
         raise ValueError(f"lengths must lie between 0 and n_k = {n_k}, but {lengths[outside][0]} is among them.")
     lengths = _move(lengths, like)
     return namespace_of(lengths=lengths).arange(n_k, device=device(lengths)) < lengths[..., None, None]  # (..., 1, n_k)
-
-
-# ------------------------------------------------------------------------------------------------------- translations
-
-
-def to_additive(mask: Array, dtype: Any = None) -> Array:
-    """The mask as numbers to add to the scores: 0 where it allows, -∞ where it forbids; same shape.
-
-    dtype is a real floating dtype of the mask's library; None means that library's default (float64 for NumPy).
-    An additive mask is **not** a mask of zeros and ones: adding 1 or 0 to a score forbids nothing.
-
-    Raises TypeError for masks that are not boolean and for other dtypes.
-    """
-    xp = _boolean(mask)
-    dtype = xp.asarray(0.0).dtype if dtype is None else dtype
-    try:
-        zero = xp.asarray(0.0, dtype=dtype, device=device(mask))
-        is_float = xp.isdtype(zero.dtype, "real floating")
-    except TypeError:
-        is_float = False
-    if not is_float:
-        raise TypeError(f"dtype must be a real floating dtype of the mask's library, but it is {dtype!r}.")
-    return xp.where(mask, zero, -math.inf * xp.ones_like(zero))
-
-
-def to_torch_mha(mask: Array) -> Array:
-    """The mask in the convention of torch's `nn.MultiheadAttention`: True = **forbidden**; same shape and library.
-
-    Its `attn_mask` has shape (n_q, n_k) or (B · n_heads, n_q, n_k), and its `key_padding_mask` has shape (B, n_k),
-    so that a mask of `padding` loses its axis of queries: to_torch_mha(padding(lengths, n_k))[:, 0].
-
-    Raises TypeError for masks that are not boolean: `~` of an integer 1 is -2 (254 for uint8), which is still true.
-    """
-    _boolean(mask)
-    return ~mask
-
-
-def _boolean(mask: Array) -> Any:
-    xp = namespace_of(mask=mask)
-    if not xp.isdtype(mask.dtype, "bool"):
-        hint = "a float mask is additive already" if xp.isdtype(mask.dtype, "real floating") else "pass mask == 1"
-        raise TypeError(f"mask must be boolean, True = may attend, but its dtype is {mask.dtype}: {hint}.")
-    return xp
 
 
 def _up_to(n_q: int, n_k: int, offset: int, like: Array | None) -> Array:
