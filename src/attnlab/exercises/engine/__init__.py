@@ -1,6 +1,7 @@
 """The engine: observations, recognition in two tiers, cards, and the proof of all that."""
 
-from .model import Exercise, Probe, Wrong, exercise
+from .model import Exercise, exercise
+from .parts import Implementation, Probe, Wrong
 from .proving import exercises_of, prove, table
 
-__all__ = ["Exercise", "Probe", "Wrong", "exercise", "exercises_of", "prove", "table"]
+__all__ = ["Exercise", "Implementation", "Probe", "Wrong", "exercise", "exercises_of", "prove", "table"]

@@ -8,22 +8,27 @@ import re
 import sys
 from dataclasses import dataclass, field
 
-SYMBOL = {"correct": "✓", "untouched": "○", "missing": "○", "recognised": "✗", "unrecognised": "✗", "internal": "!"}
+SYMBOL = {"correct": "✓", "recognised": "✗", "unrecognised": "✗", "internal": "!"}
+SYMBOL |= dict.fromkeys(("untouched", "missing", "unavailable"), "○")
 COLOUR = {"✓": "#1a7f4b", "✗": "#c2410c", "○": "#64748b", "!": "#64748b", "?": "#2563eb", "→": "#2563eb"}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One call on which answer and reference differ, as text: the call, what was expected, what came."""
+    """One call on which answer and reference differ, as text: the call, what was expected, what came.
+
+    `labels` stand above the three.
+    """
 
     call: str
     expected: str
     received: str
+    labels: tuple[str, str, str] = ("Called with", "Expected", "Your function gave")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A judgement. `status` is correct, recognised, unrecognised, untouched, missing or internal.
+    """A judgement. `status` is correct, recognised, unrecognised, untouched, missing, unavailable or internal.
 
     `turns` are the names of the recognised wrong turns, one tuple a reading; `remarks` name the hard probes that fail
     beyond them. Texts may mark code with backticks.
@@ -73,11 +78,8 @@ class Verdict:
         return f"Ask yourself: {self.hint}" if self.hint.endswith("?") else self.hint
 
     def _rows(self) -> list[tuple[str, str]]:
-        return [
-            ("Called with", self.comparison.call),
-            ("Expected", self.comparison.expected),
-            ("Your function gave", self.comparison.received),
-        ]
+        shown = self.comparison
+        return list(zip(shown.labels, (shown.call, shown.expected, shown.received), strict=True))
 
     def _repr_html_(self) -> str:
         parts = [_paragraph(text) for text in self.words]

@@ -42,26 +42,27 @@ def tolerance(reference: Callable, arguments: Sequence[Any], dtype: np.dtype) ->
     eps = float(np.finfo(dtype).eps)
     least = 4 * eps + 1e-12
     exact_inputs = cast(arguments, np.dtype(np.float64))
-    exact = observe(reference, exact_inputs, watched=False).array
-    if exact is None or exact.size == 0:
+    exact = observe(reference, exact_inputs, watched=False)
+    if exact.array is None or exact.array.size == 0:
         return least
     moved = [a * (1 + eps) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in exact_inputs]
     lost = 0.0
     for inputs in (cast(arguments, dtype), moved):
-        rough = observe(reference, inputs, watched=False).array
-        if rough is not None and rough.shape == exact.shape:
-            with np.errstate(all="ignore"):
-                off = np.abs(exact - rough.astype(np.float64))
-            lost = max(lost, float(np.max(off, where=np.isfinite(off), initial=0.0)))
-    return 8 * lost / size(exact) + least
+        rough = observe(reference, inputs, watched=False)
+        for one, other in zip(exact.parts, rough.parts, strict=False):
+            if one.shape == other.shape:
+                with np.errstate(all="ignore"):
+                    off = np.abs(one - other.astype(np.float64))
+                lost = max(lost, float(np.max(off, where=np.isfinite(off), initial=0.0)) / size(one))
+    return 8 * lost + least
 
 
 def agree(expected: Observation, received: Observation, rtol: float) -> bool:
-    """True when both calls did the same: numbers, shape, and the same arguments left or modified.
+    """True when both calls did the same: numbers, shape, gradients, and the same arguments left or modified.
 
     Whole numbers may come as integers or as floats (`keys @ query` of integers is right); truth values are no numbers.
     NaN equals NaN and each infinity itself. Two exceptions agree when they have the same type. The tolerance is
-    relative to the largest of the expected numbers.
+    relative to the largest of the expected numbers. A gradient that does not arrive counts as zero, as in training.
     """
     if expected.changed != received.changed:
         return False
@@ -72,7 +73,18 @@ def agree(expected: Observation, received: Observation, rtol: float) -> bool:
     a, b = expected.array, received.array
     if a.shape != b.shape or (a.dtype.kind == "b") != (b.dtype.kind == "b"):
         return False
+    return _near(a, b, rtol) and all(
+        _near(np.zeros_like(y) if x is None else x, np.zeros_like(x) if y is None else y, rtol)
+        for x, y in zip(expected.gradients, received.gradients, strict=True)
+        if x is not None or y is not None
+    )
+
+
+def _near(a: np.ndarray, b: np.ndarray, rtol: float) -> bool:
     a, b = a.astype(np.float64), b.astype(np.float64)
+    same = a == b
+    if same.all():
+        return True
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= rtol * size(a)
-    return bool((near | (a == b) | (np.isnan(a) & np.isnan(b))).all())
+    return bool((near | same | (np.isnan(a) & np.isnan(b))).all())

@@ -4,25 +4,54 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from . import implementations
 from .cards import Comparison, Verdict
 from .comparing import agree, precision, size
-from .running import KEPT_OUTPUT, Observation
+from .running import KEPT_OUTPUT, Observation, as_array
+from .tensors import INSTALL
 
 if TYPE_CHECKING:
     from .judging import Answer, Recognised
-    from .model import Probe
+    from .parts import Probe
 
-    Difference = tuple[Probe, Observation, Observation]
+
+class Difference(NamedTuple):
+    """A call on which an answer is wrong: its probe, what the reference does and what the answer does.
+
+    Where all values agree, `by` is the place of the gradient that does not.
+    """
+
+    probe: Probe
+    expected: Observation
+    received: Observation
+    by: int | None = None
+
+
+# What torch's messages on gradients mean for the one who wrote the code.
+TORCH_SAYS = {
+    "leaf Variable that requires grad": (
+        "It changes an argument in place, and torch refuses that where a gradient is wanted. Make a new tensor: "
+        "`masked_fill` without the underscore, or `torch.where`, instead of an assignment into a slice."
+    ),
+    "modified by an inplace operation": (
+        "A tensor that the gradient needs was overwritten. Make new tensors instead of changing one in place."
+    ),
+    "numpy() on Tensor that requires grad": (
+        "NumPy carries no gradient. Stay with torch's own functions, or with the tensors' methods."
+    ),
+}
 
 
 def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Verdict:
     """The verdict on an answer that is not correct."""
-    found = _clearest_difference(answer)
-    wrong, remarks = answer.exercise.wrong, tuple(answer.exercise.hard[i].name for i in recognised.surplus)
+    exercise, wrong = answer.exercise, answer.exercise.wrong
+    surplus = [exercise.hard[i] for i in recognised.surplus]
+    misjudged = implementations.misjudged(answer) if exercise.tests else []
+    found = None if exercise.tests else _clearest_difference(answer)
     words, hint, seen = [], "", ()
     turns = [reading for reading in recognised.readings if reading]
     if turns:
@@ -34,41 +63,56 @@ def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Ve
         hint = next((w.hint for w in named if w.hint), "")
         seen = tuple(dict.fromkeys(w.seen_in for w in named if w.seen_in))
     elif recognised.readings:
-        title = "Right on ordinary inputs, not on every input"
+        title = "Nearly: some are misjudged" if exercise.tests else "Right on ordinary inputs, not on every input"
     else:
         title = "Not right yet"
-        words += unrecognised(answer, found)
-        hint = f"`{answer.exercise.call}.hint()` gives a hint."
-    for remark in dict.fromkeys(answer.exercise.hard[i].remark for i in recognised.surplus):
-        words.append(("And beyond that: " if turns else "") + remark)
+        words += [] if exercise.tests else unrecognised(answer, found)
+        hint = f"`{exercise.call}.hint()` gives a hint."
+    if exercise.tests:
+        words += implementations.words(answer, misjudged)
+        seen += tuple(p.seen_in for p, o in misjudged[: implementations.SAID] if p.seen_in and not o.failure)
+    else:
+        words += [("And beyond that: " if turns else "") + text for text in dict.fromkeys(p.remark for p in surplus)]
+    if found and found.by is not None and answer.values_right():
+        words.insert(0, "The forward result is right; the gradient is not.")
+    comparison = implementations.comparison(answer, misjudged) if misjudged else found and _comparison(answer, found)
     return Verdict(
         "recognised" if turns or recognised.surplus else "unrecognised",
         title,
         words,
         **label,
         turns=tuple(turns),
-        remarks=remarks,
-        comparison=_comparison(answer.exercise.parameters, found) if found else None,
+        remarks=tuple(probe.name for probe in surplus),
+        comparison=comparison,
         hint=hint,
-        seen_in=seen,
+        seen_in=tuple(dict.fromkeys(seen)),
         extras=extras(answer, found),
     )
 
 
 def _clearest_difference(answer: Answer) -> Difference | None:
-    """The call to show: the probe, what the reference does on it, and what the answer does."""
+    """The call to show: where values differ, if any do; where only gradients do, which."""
     for tier, mine in (("ordinary", answer.ordinary), ("hard", answer.hard)):
         probes = answer.exercise.probes_of(tier, answer.seed)
-        if wrong := list(answer.differences(0, tier)):
+        values = list(answer.differences(0, tier, forward=True))
+        if wrong := values or list(answer.differences(0, tier)):
             i = min(wrong, key=lambda i: sum(np.size(a) for a in probes[i].arguments))  # the easiest to read
-            return probes[i], answer.exercise.does(0, tier, i, answer.seed), mine[i]
+            expected = answer.exercise.does(0, tier, i, answer.seed)
+            return Difference(probes[i], expected, mine[i], None if values else answer.wrong_gradient(tier, i))
     return None
 
 
-def _comparison(names: tuple[str, ...], found: Difference) -> Comparison:
-    probe, expected, received = found
+def _comparison(answer: Answer, found: Difference) -> Comparison:
+    names, probe = answer.exercise.parameters, found.probe
     given = [f"{name} ={_below(_value(a))}" for name, a in zip(names, probe.arguments, strict=True)]
-    return Comparison("\n".join(given), _result(expected, names), _result(received, names))
+    if found.by is None:
+        return Comparison("\n".join(given), _result(found.expected, names), _result(found.received, names))
+    given.append("loss = (result * cos([1, 2, 3, …])).sum()")
+    sides = [o.gradients[found.by] for o in (found.expected, found.received)]
+    shown = ["no gradient arrives" if side is None else _value(side) for side in sides]
+    by = answer.exercise.gradient_of[found.by]
+    labels = ("Called with", f"Expected gradient of the loss with respect to {by}", "Gradient through your function")
+    return Comparison("\n".join(given), *shown, labels)
 
 
 def _below(text: str) -> str:
@@ -101,12 +145,18 @@ def _object(seen: Observation) -> str:
     """What came where no array came: None, a list with its numbers, or the type alone."""
     if seen.returned == "NoneType":
         return "None"
-    if isinstance(seen.raw, list):
-        try:
-            return f"a list: {_value(np.asarray(seen.raw, dtype=np.float64))}"
-        except (TypeError, ValueError):
-            pass
+    if isinstance(seen.raw, list) and (values := _numbers(seen.raw)) is not None:
+        return f"a list: {_value(values)}"
     return f"an object of type {seen.returned}"
+
+
+def _numbers(value: Any) -> np.ndarray | None:
+    """The numbers in an array, a tensor or nested lists; None where there are other things."""
+    try:
+        array = as_array(value)
+        return np.asarray(value, dtype=np.float64) if array is None else array
+    except (TypeError, ValueError, RuntimeError):  # RuntimeError: torch, for a list of tensors
+        return None
 
 
 def _plainly(message: str) -> str:
@@ -122,12 +172,19 @@ def endless(seconds: float) -> str:
     )
 
 
+def without_torch(why: str) -> str:
+    return (
+        f"It is written in PyTorch, which cannot be imported here (`{why}`). Install it with `{INSTALL}`, restart the "
+        "kernel and run the cells again. Your answer was not judged."
+    )
+
+
 def extras(answer: Answer, found: Difference | None = None) -> list[str]:
     """What the answer printed and which warnings it gave: worth knowing, no reason to fail."""
     seen = [o for o in [*answer.ordinary, *answer.hard] if o is not None]
     said = []
     # What it printed on the call that the card shows comes first.
-    printing = [o for o in ([found[2]] if found else []) + seen if o.printed_size]
+    printing = [o for o in ([found.received] if found else []) + seen if o.printed_size]
     if printing:
         printed = printing[0]
         first = printed.printed.strip().splitlines()[0][:80] if printed.printed.strip() else ""
@@ -147,8 +204,10 @@ def unrecognised(answer: Answer, found: Difference | None) -> list[str]:
     """What can be said about an answer that no twin explains, the most telling first."""
     if found is None:
         return ["It gave numbers on too few inputs to be judged."]
-    probe, expected, received = found
+    probe, expected, received, by = found
     names = answer.exercise.parameters
+    if by is not None:
+        return _about_gradient(expected.gradients[by], received.gradients[by], answer.exercise.gradient_of[by])
     if received.failure:
         return _about_failure(received, probe.arguments, names)
     if received.array is None:
@@ -174,7 +233,16 @@ def _about_failure(seen: Observation, arguments: tuple[Any, ...], names: tuple[s
         words.append("Part of it is still to be written.")
     if seen.failure.kind == "SystemExit":
         words.append("A function gives its result back with `return`; it does not end the program.")
-    return words
+    return words + [said for part, said in TORCH_SAYS.items() if part in seen.failure.message][:1]
+
+
+def _about_gradient(expected: np.ndarray, received: np.ndarray | None, name: str) -> list[str]:
+    if received is None:
+        return [
+            f"No gradient arrives at `{name}`: the result is cut off from it, by `.detach()`, `.data`, "
+            "`torch.no_grad()` or a way through NumPy. A layer like that would stop all learning before it."
+        ]
+    return _about_numbers(expected, received, np.dtype(np.float32)) or ["The gradients differ; compare them below."]
 
 
 def _about_type(seen: Observation, expected: Observation) -> list[str]:
@@ -188,11 +256,8 @@ def _about_type(seen: Observation, expected: Observation) -> list[str]:
     words = [f"It returned an object of type {seen.returned}; expected {wanted}."]
     if isinstance(seen.raw, list | tuple) and expected.array is not None:
         for name, item in [("its values", seen.raw), *((f"its item {i}", item) for i, item in enumerate(seen.raw[:4]))]:
-            try:
-                values = np.asarray(item, dtype=np.float64)
-            except (TypeError, ValueError):
-                continue
-            if agree(expected, Observation(array=values), 1e-6):
+            values = _numbers(item)
+            if values is not None and agree(replace(expected, gradients=()), Observation(array=values), 1e-6):
                 cure = "return `np.array(…)` of it" if name == "its values" else "return only that"
                 words.append(f"But {name} would be right: {cure}.")
                 break

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,8 @@ from . import describing
 from .cards import Verdict
 from .comparing import agree, precision, size
 from .learner import untouched
-from .running import TIME_LIMIT, Observation, observe, session_kept, tensor_maker, within
+from .running import TIME_LIMIT, Observation, observe, session_kept, within
+from .tensors import missing_torch, tensor_maker
 
 if TYPE_CHECKING:
     from .model import Exercise
@@ -47,7 +48,7 @@ class Answer:
     """The observations of one function on all probes of an exercise, made once."""
 
     def __init__(self, exercise: Exercise, function: Callable, seed: int) -> None:
-        self.exercise, self.seed, self.function = exercise, seed, function
+        self.exercise, self.seed, self.function = exercise, seed, exercise.observed(function)
         self.ordinary: list[Observation] = []
         self.hard: list[Observation | None] = []
         self.tensors = False
@@ -62,7 +63,7 @@ class Answer:
         convert = _same
         for probe in exercise.ordinary(self.seed):
             self.ordinary.append(observe(self.function, probe.arguments))
-        if tensor := tensor_maker():
+        if not exercise.gradient_of and (tensor := tensor_maker()):
             refused = {"TypeError", "AttributeError"}
             if all(o.failure and o.failure.kind in refused for o in self.ordinary):
                 as_tensors = [observe(self.function, p.arguments, tensor) for p in exercise.ordinary(self.seed)]
@@ -73,15 +74,28 @@ class Answer:
                 spared = self.tensors and probe.arrays_only
                 self.hard.append(None if spared else observe(self.function, probe.arguments, convert))
 
-    def differences(self, index: int, tier: str) -> Iterator[int]:
+    def differences(self, index: int, tier: str, *, forward: bool = False) -> Iterator[int]:
         """The probes of a tier on which this answer and the twin `twins[index]` do not do the same.
 
-        Probes that only give advice never count.
+        Probes that only give advice never count. With `forward`, gradients do not count either.
         """
         probes = self.exercise.probes_of(tier, self.seed)
         for i, mine in enumerate(self.hard if tier == "hard" else self.ordinary):
-            if mine is not None and not probes[i].advice and not self._same(index, tier, i, mine):
+            if mine is not None and not probes[i].advice and not self._same(index, tier, i, mine, forward):
                 yield i
+
+    def values_right(self) -> bool:
+        """True where no value differs from the reference's on any probe, gradients aside."""
+        return not any(True for tier in ("ordinary", "hard") for _ in self.differences(0, tier, forward=True))
+
+    def wrong_gradient(self, tier: str, i: int) -> int | None:
+        """Which of the gradients on one probe differs from the reference's."""
+        expected, mine = self.exercise.does(0, tier, i, self.seed), (self.hard if tier == "hard" else self.ordinary)[i]
+        for by in range(len(expected.gradients)):
+            one, other = (replace(o, gradients=o.gradients[by : by + 1]) for o in (expected, mine))
+            if not agree(one, other, self._tolerance(tier, i, mine)):
+                return by
+        return None
 
     def advice(self) -> list[str]:
         """What a correct answer may still be told: remarks of the probes that only advise and on which it differs."""
@@ -92,10 +106,15 @@ class Answer:
         ]
         return list(dict.fromkeys(told))
 
-    def _same(self, index: int, tier: str, i: int, mine: Observation) -> bool:
-        return agree(self.exercise.does(index, tier, i, self.seed), mine, self._tolerance(tier, i, mine))
+    def _same(self, index: int, tier: str, i: int, mine: Observation, forward: bool = False) -> bool:
+        twin, rtol = self.exercise.does(index, tier, i, self.seed), self._tolerance(tier, i, mine)
+        if forward:
+            twin, mine = replace(twin, gradients=()), replace(mine, gradients=())
+        return agree(twin, mine, rtol)
 
     def _tolerance(self, tier: str, i: int, mine: Observation) -> float:
+        if self.exercise.tests:
+            return 0.0
         dtype = precision(mine, self.exercise.probes_of(tier, self.seed)[i].arguments)
         return self.exercise.tolerances(self.seed, tier, dtype)[i] * mine.coarser
 
@@ -144,6 +163,8 @@ def judge(exercise: Exercise, function: Callable, seed: int, seconds: float = TI
     if untouched(function):
         words = f"Replace the dots in {exercise.name} with your code, run that cell, then this one."
         return Verdict("untouched", "Not attempted yet", [words], **label)
+    if exercise.gradient_of and (why := missing_torch()):
+        return Verdict("unavailable", "This exercise needs PyTorch", [describing.without_torch(why)], **label)
     if getattr(_here, "judging", False):
         words = f"The function that is being checked calls a check itself. Move {exercise.call}.check() out of it."
         return Verdict("unrecognised", "A check inside the checked function", [words], **label)

@@ -7,6 +7,9 @@
 
 A twin is added because people make that mistake (`mistake`), or because it is one wrong turn at a choice point
 (`choice_points`: single wrong turns and pairs of them are twins). `variant` adds correct code that must be accepted.
+
+Two kinds of exercise observe something else. With `gradient_of` the functions are written in torch, and gradients are
+compared beside values. With `implementations` they are tests: each probe is an implementation to accept or refuse.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import itertools
 import os
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import array_api_compat.numpy  # noqa: F401 - loaded by the first softmax otherwise, in the midst of a check
@@ -26,46 +29,13 @@ import numpy.random  # the same, for the probes
 
 from . import cards, learner
 from .comparing import tolerance
+from .implementations import verdict_of
 from .judging import judge
+from .parts import Implementation, Probe, Twin, Wrong
 from .running import TIME_LIMIT, Observation, observe
+from .tensors import differentiated
 
 CHECK_SEED = 2017  # ordinary probes of `check` are drawn once from this seed: a card shows the same numbers every time
-
-
-@dataclass(frozen=True)
-class Wrong:
-    """One wrong turn: what went wrong, in words that teach; a public report where it was seen; a question that helps.
-
-    `same_as` names another wrong turn that is the same function on every input: the card then reads "either … or …".
-    """
-
-    text: str
-    seen_in: str = ""
-    hint: str = ""
-    same_as: str = ""
-
-
-@dataclass(frozen=True)
-class Twin:
-    """A wrong function and the turns that lead to it. The reference is the twin with no turns."""
-
-    turns: tuple[str, ...]
-    function: Callable
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Arguments for one call. A hard probe also says with `remark` what a wrong answer on it means; it gets a `name`.
-
-    `arrays_only` spares answers written in torch. With `advice` the answer stays correct and is told the remark: for
-    inputs on which an answer that is right on paper may fail, and nobody asked for more.
-    """
-
-    arguments: tuple[Any, ...]
-    remark: str = ""
-    arrays_only: bool = False
-    advice: bool = False
-    name: str = ""
 
 
 class NotCorrect(AssertionError):
@@ -80,10 +50,18 @@ class Exercise:
     """A reference with everything the checker knows about it. Made by `exercise`; used as `ch1.name.check()`."""
 
     def __init__(
-        self, reference: Callable, number: str, points: int, section: str, statement: str, hints: Sequence[str]
+        self,
+        reference: Callable,
+        number: str,
+        points: int,
+        section: str,
+        statement: str,
+        hints: Sequence[str],
+        gradient_of: Sequence[str] = (),
     ) -> None:
         self.reference, self.number, self.points, self.section = reference, number, points, section
         self.statement, self.hints, self.name = statement, tuple(hints), reference.__name__
+        self.gradient_of, self.tests = tuple(gradient_of), False
         self.wrong: dict[str, Wrong] = {}
         self.variants: dict[str, Callable] = {}
         self._twins: list[Twin] = []
@@ -101,6 +79,17 @@ class Exercise:
     def hard_probes(self, function: Callable) -> Callable:
         """Fixed inputs: `function()` gives {name: Probe(arguments, remark)}."""
         self._hard = function
+        return function
+
+    def implementations(self, function: Callable[..., dict[str, Implementation]]) -> Callable:
+        """For an exercise that asks for a test: `function(rng)` gives {name: Implementation(…)}.
+
+        The most telling first. They stand in place of probes and hard probes.
+        """
+        self.tests = True
+        self._probes = lambda rng: [each.probe(name) for name, each in function(rng).items() if not each.hard]
+        fixed = np.random.default_rng(CHECK_SEED)
+        self._hard = lambda: {name: each.probe(name) for name, each in function(fixed).items() if each.hard}
         return function
 
     def mistake(self, name: str, text: str, *, seen_in: str = "", hint: str = "", same_as: str = "") -> Callable:
@@ -158,13 +147,20 @@ class Exercise:
         """The reference first, then every wrong twin, single turns before pairs."""
         return [Twin((), self.reference), *sorted(self._twins, key=lambda twin: len(twin.turns))]
 
-    @property
+    @functools.cached_property
     def parameters(self) -> tuple[str, ...]:
         return tuple(inspect.signature(self.reference).parameters)
 
+    def observed(self, function: Callable) -> Callable:
+        """`function` as this exercise observes it: as it is, differentiated, or as a test that accepts or refuses."""
+        if self.gradient_of:
+            return differentiated(function, [self.parameters.index(name) for name in self.gradient_of])
+        return verdict_of(function) if self.tests else function
+
     @functools.lru_cache(maxsize=4)  # noqa: B019 - exercises live as long as the session
     def ordinary(self, seed: int = CHECK_SEED) -> list[Probe]:
-        return [Probe(tuple(arguments)) for arguments in self._probes(np.random.default_rng(seed))]
+        drawn = self._probes(np.random.default_rng(seed))
+        return [probe if isinstance(probe, Probe) else Probe(tuple(probe)) for probe in drawn]
 
     @functools.cached_property
     def hard(self) -> list[Probe]:
@@ -184,7 +180,8 @@ class Exercise:
 
     @functools.lru_cache(maxsize=16)  # noqa: B019
     def tolerances(self, seed: int, tier: str, dtype: np.dtype) -> tuple[float, ...]:
-        return tuple(tolerance(self.reference, p.arguments, dtype) for p in self.probes_of(tier, seed))
+        reference = self.observed(self.reference)
+        return tuple(tolerance(reference, p.arguments, dtype) for p in self.probes_of(tier, seed))
 
     def does(self, index: int, tier: str, probe: int, seed: int) -> Observation:
         """What the twin `twins[index]` does on one probe; remembered. Hard probes are the same for every seed."""
@@ -192,11 +189,12 @@ class Exercise:
 
     @functools.cache  # noqa: B019
     def _hard_done(self, index: int, probe: int) -> Observation:
-        return observe(self.twins[index].function, self.hard[probe].arguments, watched=False)
+        return observe(self.observed(self.twins[index].function), self.hard[probe].arguments, watched=False)
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019
     def _ordinary_done(self, index: int, probe: int, seed: int) -> Observation:
-        return observe(self.twins[index].function, self.ordinary(seed)[probe].arguments, watched=False)
+        function = self.observed(self.twins[index].function)
+        return observe(function, self.ordinary(seed)[probe].arguments, watched=False)
 
     # ---- said by the learner ------------------------------------------------------------------------------------
 
@@ -267,13 +265,19 @@ class Exercise:
 
 
 def exercise(
-    number: str, *, points: int, section: str, statement: str, hints: Sequence[str]
+    number: str,
+    *,
+    points: int,
+    section: str,
+    statement: str,
+    hints: Sequence[str],
+    gradient_of: Sequence[str] = (),
 ) -> Callable[[Callable], Exercise]:
     """Make the decorated reference an `Exercise`.
 
     `section` is the heading to reread, `statement` the task in Markdown (its docstring gives the shapes). At least one
-    hint.
+    hint. `gradient_of` names arguments: their gradients are compared too, and the functions are written in torch.
     """
     if not hints:
         raise ValueError(f"exercise {number} has no hint; give at least one question that helps")
-    return lambda reference: Exercise(reference, number, points, section, statement, hints)
+    return lambda reference: Exercise(reference, number, points, section, statement, hints, gradient_of)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from types import ModuleType
 
+from .implementations import ACCEPTED
 from .judging import NEEDED_EVIDENCE, Answer, Recognised, recognise
 from .model import Exercise, Twin
 
@@ -45,6 +46,11 @@ def prove(exercise: Exercise, seeds: range) -> Proof:
     for seed in seeds:
         for i in seen:
             seen[i][recognise(_as_answer(exercise, i, seed))] += 1
+        for tier in ("ordinary", "hard"):
+            for i, probe in enumerate(exercise.probes_of(tier, seed)):
+                accepted = exercise.does(0, tier, i, seed).array == ACCEPTED
+                if probe.correct not in (None, accepted):
+                    proof.failures.append(f"seed {seed}: the reference misjudges {probe.name}")
         for name, variant in exercise.variants.items():
             answer = Answer(exercise, variant, seed)
             answer.run(60)

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from .tensors import WithGradients, torch_settings
+
 TIME_LIMIT = 5.0  # seconds for all probes of one check together; the probes are tiny
 PACKAGE = str(Path(__file__).resolve().parents[2])  # …/attnlab
 KEPT_OUTPUT = 2_000  # characters of printed text that a card can show
@@ -48,6 +50,7 @@ class Observation:
     changed    positions of the arguments that the call modified
     printed    the first characters of what was printed, and `printed_size` how many there were
     warned     messages of the warnings it raised
+    gradients  for each argument that an exercise differentiates by, its gradient; None where none arrives
     carries    the precision of the answer where its array does not show it, and how much `coarser` it is even then
     """
 
@@ -61,6 +64,7 @@ class Observation:
     warned: tuple[str, ...] = ()
     carries: np.dtype | None = None
     coarser: float = 1.0
+    gradients: tuple[np.ndarray | None, ...] = ()
 
     @property
     def mark(self) -> float:
@@ -76,7 +80,12 @@ class Observation:
     @property
     def finite(self) -> bool:
         """True when the call gave numbers, all of them finite: only such values are evidence of a mistake."""
-        return self.array is not None and bool(np.all(np.isfinite(self.array)))
+        return self.array is not None and all(np.isfinite(part).all() for part in self.parts)
+
+    @property
+    def parts(self) -> list[np.ndarray]:
+        """All numbers of the observation: its array first, then the gradients that arrived."""
+        return [part for part in (self.array, *self.gradients) if part is not None]
 
 
 class _Excerpt(io.TextIOBase):
@@ -181,6 +190,7 @@ def session_kept():
         raise RuntimeError("input() was called; a checked function gets everything from its arguments")
 
     asked, streams, shell = builtins.input, (sys.stdout, sys.stderr), _shell()
+    put_torch_back = torch_settings()
     builtins.input = no_input
     if shell is not None:
         shell.ask_exit = _exit  # in a kernel, exit() asks the kernel to end, after the cell
@@ -189,6 +199,7 @@ def session_kept():
             yield
         finally:
             builtins.input, (sys.stdout, sys.stderr) = asked, streams
+            put_torch_back()
             if shell is not None:
                 vars(shell).pop("ask_exit", None)
 
@@ -252,10 +263,12 @@ def observe(
     `OutOfTime` and the user's own stop pass through; every other exception, SystemExit included, is written down.
     """
     given = copy.deepcopy(tuple(arguments))
-    output, failure, result = _Excerpt(), None, None
+    output, failure, result, gradients = _Excerpt(), None, None, ()
     with _quiet(output) if watched else np.errstate(all="ignore") as caught:
         try:
             result = function(*(convert(a) for a in given))
+            if isinstance(result, WithGradients):
+                result, gradients = result
         except (OutOfTime, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -274,6 +287,7 @@ def observe(
         printed=output.kept,
         printed_size=output.size,
         warned=tuple(dict.fromkeys(str(w.message) for w in caught or ())),
+        gradients=tuple(None if g is None else as_array(g) for g in gradients),
     )
 
 
@@ -281,18 +295,3 @@ def _same(before: Any, after: Any) -> bool:
     if isinstance(before, np.ndarray):
         return before.shape == after.shape and before.dtype == after.dtype and before.tobytes() == after.tobytes()
     return before == after
-
-
-def tensor_maker() -> Callable | None:
-    """A function from arguments to tensors, if the session has imported torch. The checker itself never imports it."""
-    if (torch := sys.modules.get("torch")) is None:
-        return None
-
-    def tensor(argument: Any) -> Any:
-        return (
-            torch.from_numpy(argument)
-            if isinstance(argument, np.ndarray)
-            else torch.tensor(argument, dtype=torch.float64)
-        )
-
-    return tensor

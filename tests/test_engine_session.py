@@ -1,0 +1,274 @@
+"""Code from outside: whatever a learner writes, the check describes it and the session is unharmed."""
+
+import builtins
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from attnlab import softmax
+from attnlab.exercises import ch1_weights as ch1
+from attnlab.exercises.engine.judging import Answer
+from attnlab.exercises.engine.running import KEPT_OUTPUT, observe, session_kept, within
+
+attend, weights_of = ch1.attend_one_query, ch1.stable_softmax
+
+
+def test_code_that_raises_gets_its_error_its_line_and_the_shapes():
+    def wrong_way(query, keys, values):
+        return softmax(query @ keys) @ values  # (d_k,) @ (n_k, d_k) does not fit
+
+    verdict = attend.judge(wrong_way)
+    assert verdict.status == "unrecognised"
+    words = " ".join(verdict.words)
+    assert "ValueError" in words and "`return softmax(query @ keys) @ values" in words
+    assert "`query` (" in words and "`keys` (" in words
+    assert "in a product `@`, the inner sizes differ: 4 and 3" in verdict.comparison.received
+
+
+def test_the_line_shown_is_the_learners_even_where_attnlab_raised():
+    def listed(query, keys, values):
+        return softmax(list(query)) @ values
+
+    assert "at `return softmax(list(query)) @ values`" in attend.judge(listed).words[0]
+
+
+@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, RecursionError, MemoryError, ZeroDivisionError])
+def test_no_exception_leaves_the_check(error, capsys):
+    def answer(scores):
+        raise error("stop")
+
+    weights_of.check(answer)
+    assert error.__name__ in capsys.readouterr().out
+
+
+def test_an_exception_that_cannot_print_itself(capsys):
+    class Broken(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def answer(scores):
+        raise Broken
+
+    weights_of.check(answer)
+    assert "Broken" in capsys.readouterr().out
+
+
+def test_megabytes_of_output_are_counted_and_cut(capsys):
+    def chatty(scores):
+        print("row\n" * 500_000)
+        return softmax(scores)
+
+    verdict = weights_of.judge(chatty)
+    assert verdict.correct
+    assert any("Your function printed text" in text and "begins: `row`" in text for text in verdict.extras)
+    assert len(str(verdict)) < 1000 and capsys.readouterr().out == ""
+    assert len(observe(chatty, (np.ones(3),)).printed) == KEPT_OUTPUT
+
+
+@pytest.mark.parametrize("swallow", ["nothing", "exceptions", "everything"])
+def test_an_endless_loop_is_stopped_and_the_session_lives_on(swallow):
+    def endless(scores):
+        while True:
+            if swallow == "nothing":
+                continue
+            try:
+                while True:
+                    pass
+            except swallowed:
+                if swallow == "everything" and time.monotonic() > stop:
+                    return scores
+
+    swallowed = Exception if swallow == "exceptions" else BaseException
+    stop = time.monotonic() + 1.0
+    before = threading.active_count()
+    verdict = weights_of.judge(endless, seconds=0.2)
+    assert verdict.title == "It did not finish"
+    for _ in range(100_000):  # no exception may still be on its way
+        pass
+    assert builtins.input is not None and weights_of.judge(softmax).correct
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
+
+
+def test_a_deadline_that_is_kept_leaves_no_trace_in_the_interpreter():
+    """Taking back an exception that was never sent left CPython 3.11 spinning under a tracer."""
+    code = """
+        import sys
+        from attnlab.exercises.engine.running import within
+        def f():
+            within(60, lambda: None)
+            return sum(range(10))
+        calls = 0
+        def tracer(*_):
+            global calls
+            calls += 1
+            if calls > 10_000: raise SystemExit("spinning")
+            return tracer
+        sys.setprofile(tracer); f(); f(); sys.setprofile(None)
+        print("done")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "done\n", done.stderr
+
+
+def forever():
+    while True:
+        pass
+
+
+def test_the_deadline_ends_only_its_own_work():
+    def failing():
+        raise KeyError
+
+    assert not within(0.05, forever)
+    assert within(5, lambda: None)
+    with pytest.raises(KeyError):
+        within(5, failing)
+
+
+def test_a_check_inside_the_checked_function_is_said_to_be_one(capsys):
+    def stable_softmax(scores):
+        weights = softmax(scores)
+        weights_of.check(stable_softmax)
+        return weights
+
+    assert weights_of.judge(stable_softmax, seconds=2).correct
+    card = weights_of.judge(stable_softmax).extras[0]
+    assert "A check inside the checked function" in card
+    capsys.readouterr()
+
+
+def test_an_outer_deadline_passes_through_an_inner_one():
+    inner = []
+    assert not within(0.05, lambda: inner.append(within(60, forever)))
+    assert inner == []
+
+
+def test_a_session_survives_a_deadline_at_any_moment():
+    """OutOfTime may arrive while output and input are being put back."""
+    kept = (sys.stdout, sys.stderr, builtins.input, list(warnings.filters), np.geterr())
+    many = [weights_of.ordinary()[0]] * 20_000
+    for _ in range(30):
+        answer = Answer(weights_of, softmax, 1)
+        answer.exercise = SimpleNamespace(ordinary=lambda seed: many, hard=[])
+        answer.run(0.003)
+        assert (sys.stdout, sys.stderr, builtins.input, list(warnings.filters), np.geterr()) == kept
+
+
+def test_two_threads_check_one_after_the_other():
+    from concurrent.futures import ThreadPoolExecutor
+
+    kept = (sys.stdout, builtins.input)
+    with ThreadPoolExecutor(4) as pool:
+        verdicts = list(pool.map(lambda _: weights_of.judge(softmax), range(40)))
+    assert all(v.correct for v in verdicts) and (sys.stdout, builtins.input) == kept
+
+
+def test_the_users_own_stop_is_no_failure(capsys):
+    def stopped(scores):
+        raise KeyboardInterrupt
+
+    weights_of.check(stopped)
+    assert "You stopped it" in capsys.readouterr().out
+
+
+def test_input_is_refused_and_given_back():
+    asked = builtins.input
+    with session_kept():
+        observation = observe(lambda scores: input("scores? "), (np.ones(2),))
+    assert observation.failure.kind == "RuntimeError" and "input()" in observation.failure.message
+    assert builtins.input is asked
+
+
+def test_exit_does_not_end_a_kernel(monkeypatch):
+    asked = []
+
+    class Shell:
+        def ask_exit(self):
+            asked.append("the kernel was asked to end")
+
+    shell = Shell()
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    with session_kept():
+        observation = observe(lambda scores: shell.ask_exit(), (np.ones(2),))
+    assert observation.failure.kind == "SystemExit" and asked == []
+    shell.ask_exit()
+    assert len(asked) == 1
+
+
+def test_settings_of_the_session_are_restored():
+    def careless(scores):
+        np.seterr(all="raise")
+        warnings.simplefilter("error")
+        sys.stdout.write("x")
+        return scores
+
+    before, filters, out = np.geterr(), list(warnings.filters), sys.stdout
+    observe(careless, (np.ones(2),))
+    assert np.geterr() == before and list(warnings.filters) == filters and sys.stdout is out
+
+
+def test_warnings_are_caught_and_shown_but_do_not_fail():
+    def warned(scores):
+        warnings.warn("mind the gap", stacklevel=1)
+        return softmax(scores)
+
+    verdict = weights_of.judge(warned)
+    assert verdict.correct and "mind the gap" in verdict.extras[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda s: print(s), "It printed something and returned None."),
+        (lambda s: [s].clear(), "Is the `return` missing?"),
+        (lambda s: softmax(s).tolist(), "But its values would be right: return `np.array(…)` of it."),
+        (lambda s: (s, softmax(s)), "But its item 1 would be right: return only that."),
+        (lambda s: "weights", "an object of type str"),
+        (lambda s: {"weights": s}, "an object of type dict"),
+        (lambda s: iter(s), "an object of type"),
+        (lambda s: softmax(s).astype(object), "an array of dtype object; expected real numbers"),
+        (lambda s: softmax(s)[..., None], "Without the axes of length 1, its values would be right."),
+        (lambda s: 3 * softmax(s), "The weights should sum to one; on this input yours sum to 3."),
+        (lambda s: softmax(s) + 0.25, "on this input yours sum to 2.25"),
+        (lambda s: softmax(s)[..., ::-1], "They are the right numbers in another order."),
+        (lambda s: np.round(softmax(s)).astype(int), "numbers of type int"),
+        (lambda s: s * np.nan, "numbers are nan"),
+        (lambda s: softmax(s).round(6), "Almost: the largest difference is"),
+        (lambda s: s**2, "The weights should sum to one"),
+    ],
+)  # fmt: skip
+def test_what_the_values_say_when_no_mistake_fits(answer, words):
+    verdict = weights_of.judge(answer)
+    assert verdict.status == "unrecognised"
+    assert words in " ".join(verdict.words)
+
+
+def test_right_numbers_with_a_changed_input_are_not_called_wrong():
+    def sorts(weights, values):
+        result = weights @ values
+        weights.sort()
+        weights[0] = 0
+        values[:] = 0
+        return result
+
+    words = ch1.weighted_average.judge(sorts).words
+    assert words[0] == "It changes `weights`, `values`: work on a copy." and "order" not in " ".join(words)
+
+
+def test_a_correct_answer_that_changes_its_input_is_told_so():
+    def in_place(scores):
+        scores -= scores.max(axis=-1, keepdims=True)
+        return softmax(scores)
+
+    verdict = weights_of.judge(in_place)
+    assert verdict.turns == (("inputs: overwritten",),)
