@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata, resources
 
-HEADINGS = ("call", "True means", "1.0 means", "empty row", "gradient", "causal, n_q ≠ n_k", "NaN in a masked value")
+HEADINGS = ("call", "True means", "1.0 means", "empty row", "gradient", "causal flag", "masked NaN")
 WIDTHS = (19, 9, 9, 8, 8, 8, 8)  # 75 with the spaces between them
 
 
@@ -61,6 +61,7 @@ class Table:
         body = ""
         for row in self.rows:
             name, *cells = map(html.escape, _cells(row))
+            name = re.sub(r"(?<=[_.])(?=\w)", "<wbr>", name)  # a long name may break between its parts
             body += f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>\n'
         notes = "".join(f"<p>{html.escape(note)}</p>\n" for note in self._notes())
         return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n{notes}"
