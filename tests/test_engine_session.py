@@ -14,8 +14,9 @@ import pytest
 
 from attnlab import softmax
 from attnlab.exercises import ch1_weights as ch1
+from attnlab.exercises.engine.deadline import within
 from attnlab.exercises.engine.judging import Answer
-from attnlab.exercises.engine.running import KEPT_OUTPUT, observe, session_kept, within
+from attnlab.exercises.engine.running import KEPT_OUTPUT, observe, session_kept
 
 attend, weights_of = ch1.attend_one_query, ch1.stable_softmax
 
@@ -103,7 +104,7 @@ def test_a_deadline_that_is_kept_leaves_no_trace_in_the_interpreter():
     """Taking back an exception that was never sent left CPython 3.11 spinning under a tracer."""
     code = """
         import sys
-        from attnlab.exercises.engine.running import within
+        from attnlab.exercises.engine.deadline import within
         def f():
             within(60, lambda: None)
             return sum(range(10))
@@ -133,6 +134,45 @@ def test_the_deadline_ends_only_its_own_work():
     assert within(5, lambda: None)
     with pytest.raises(KeyError):
         within(5, failing)
+
+
+IMPORTS = {
+    "statement": "def f(x):\n    import slow\n    return x * slow.TWO",
+    "from": "def f(x):\n    from slow import TWO\n    return x * TWO",
+    "by name": "def f(x):\n    return x * __import__('importlib').import_module('slow').TWO",
+    "in a helper": "def helper():\n    import slow\n    return slow.TWO\ndef f(x):\n    return x * helper()",
+}
+
+
+@pytest.mark.parametrize("kind", IMPORTS)
+def test_an_import_is_never_interrupted_and_its_time_does_not_count(kind, tmp_path, monkeypatch):
+    """Half a module would stay in the session: the next `import torch` found no `torch.softmax`, or crashed."""
+    (tmp_path / "slow.py").write_text("import time\nfor _ in range(12):\n    time.sleep(0.1)\nTWO = 2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "slow", raising=False)
+    scope, seen = {}, []
+    exec(IMPORTS[kind], scope)
+    assert within(0.5, lambda: seen.append(observe(scope["f"], (np.ones(2),))))
+    assert seen[0].array.tolist() == [2, 2]
+    assert not within(0.05, forever)
+    del sys.modules["slow"]
+
+    def then_forever(scores):
+        import slow
+
+        while slow.TWO:
+            pass
+
+    assert weights_of.judge(then_forever, seconds=0.2).title == "It did not finish" and sys.modules["slow"].TWO == 2
+
+
+def test_an_import_that_fails_is_a_failure_of_the_function():
+    def answer(scores):
+        import no_such_module_anywhere
+
+        return no_such_module_anywhere.softmax(scores)
+
+    assert "ModuleNotFoundError at `import no_such_module_anywhere`" in weights_of.judge(answer).words[0]
 
 
 def test_a_check_inside_the_checked_function_is_said_to_be_one(capsys):
@@ -224,6 +264,19 @@ def test_warnings_are_caught_and_shown_but_do_not_fail():
 
     verdict = weights_of.judge(warned)
     assert verdict.correct and "mind the gap" in verdict.extras[0]
+
+
+def test_warnings_of_our_own_functions_are_dropped():
+    """Under a filter that makes errors of warnings, a twin would become one that raises."""
+
+    def warns(scores):
+        warnings.warn("mind the gap", stacklevel=1)
+        return np.array([np.mean([]), np.log(0.0), np.float32(1e38) * np.float32(10)])
+
+    filters = list(warnings.filters)
+    seen = observe(warns, (np.ones(2),), watched=False)
+    assert seen.failure is None and np.isnan(seen.array[0]) and seen.array[1:].tolist() == [-np.inf, np.inf]
+    assert list(warnings.filters) == filters
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,17 @@ def test_every_name_in_contributing_is_a_name_of_the_code():
     assert '"role"' in read("book/tools/notebooks.py") and '"role": "setup"' in text and '"role": "exercises"' in text
 
 
+def test_every_paper_that_is_named_stands_in_the_bibliography():
+    listed = set(re.findall(r"eprint = \{([0-9.]+)\}", read("book/references.bib")))
+    sources = [*(ROOT / "notebooks").rglob("*.ipynb"), *(ROOT / "src").rglob("*.py")]
+    named = {
+        number: path.name
+        for path in sources
+        for number in re.findall(r"(?:arXiv |arxiv\.org/abs/)([0-9]{4}\.[0-9]{4,5})", path.read_text("utf-8"))
+    }
+    assert len(named) >= 10 and {n: place for n, place in named.items() if n not in listed} == {}
+
+
 # ---- versions, licences, citation
 
 

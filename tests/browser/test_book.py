@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import attnlab
+from attnlab.figures._static.masking import SCORES, VALUES
 
 PAGES = ["book/welcome", "book/how_to_use", "book/claims", "book/checker", "book/references", "search", "genindex"]
 CHAPTERS = ["notebooks/01_weights", "notebooks/02_scoring", "notebooks/03_matrix_and_masks"]
@@ -117,6 +118,35 @@ def texts(page, element):
 
 def number(text):
     return float(text.replace("−", "-").removesuffix(" %"))
+
+
+def test_the_figures_of_chapter_2_answer_as_attnlab_does(opened):
+    page = opened(CHAPTERS[1])
+    page.locator("attn-scoring").get_by_text("Gaussian", exact=True).click()
+    for slider, value in (("q1", -1.5), ("q2", 2)):
+        page.locator(f"attn-scoring input#{slider}").fill(str(value))
+    keys = np.array([[3.0, 2.0], [1.0, 2.0], [-2.0, 1.0], [-1.0, -2.0], [0.5, 0.0]])
+    weights = attnlab.softmax(attnlab.core.gaussian(np.array([-1.5, 2.0]), keys, 2**0.25))
+    shown = page.locator("attn-scoring .card").inner_text()
+    assert [w for w in weights if f"{100 * w:.1f} %" not in shown] == [] and "k₃ wins" in " ".join(shown.split())
+    page.locator("attn-saturation input").first.press("Home")
+    assert page.locator("attn-saturation").evaluate("el => el.state.power") == 0, "d = 1"
+    cells = page.locator("attn-saturation tbody td").all_inner_texts()
+    assert cells[0::2] == cells[1::2] and len(cells) == 10, "and √1 = 1: both columns agree"
+    quiet(page)
+
+
+def test_the_figure_of_chapter_3_is_painted_on(opened):
+    page = opened(CHAPTERS[2])
+    figure = page.locator("attn-masking")
+    figure.get_by_role("button", name="none", exact=True).click()
+    figure.locator(".cell").nth(3 * 5 + 4).click()  # query 4 may no longer see key 5
+    shown = texts(page, "attn-masking")
+    allowed = np.arange(5) < 4
+    expected = attnlab.attend(np.array(SCORES[3], float), np.array(VALUES, float)[:, None], allowed)
+    np.testing.assert_allclose([number(shown[f"w{15 + j}"]) for j in range(5)], expected.weights, atol=5e-4)
+    assert number(shown["o3"]) == pytest.approx(expected.output[0], abs=5e-4)
+    quiet(page)
 
 
 @pytest.mark.parametrize("name", ["book/welcome", CHAPTERS[0]])

@@ -10,9 +10,10 @@ import numpy as np
 
 from . import implementations
 from .cards import Comparison, Verdict
-from .comparing import agree, precision, size
-from .running import KEPT_OUTPUT, Observation, as_array
+from .comparing import agree, precision
+from .running import KEPT_OUTPUT, Observation
 from .tensors import INSTALL
+from .values import about_numbers, numbers, value
 
 if TYPE_CHECKING:
     from .judging import Answer, Recognised
@@ -104,12 +105,12 @@ def _clearest_difference(answer: Answer) -> Difference | None:
 
 def _comparison(answer: Answer, found: Difference) -> Comparison:
     names, probe = answer.exercise.parameters, found.probe
-    given = [f"{name} ={_below(_value(a))}" for name, a in zip(names, probe.arguments, strict=True)]
+    given = [f"{name} ={_below(value(a))}" for name, a in zip(names, probe.arguments, strict=True)]
     if found.by is None:
         return Comparison("\n".join(given), _result(found.expected, names), _result(found.received, names))
     given.append("loss = (result * cos([1, 2, 3, …])).sum()")
     sides = [o.gradients[found.by] for o in (found.expected, found.received)]
-    shown = ["no gradient arrives" if side is None else _value(side) for side in sides]
+    shown = ["no gradient arrives" if side is None else value(side) for side in sides]
     by = answer.exercise.gradient_of[found.by]
     labels = ("Called with", f"Expected gradient of the loss with respect to {by}", "Gradient through your function")
     return Comparison("\n".join(given), *shown, labels)
@@ -120,22 +121,10 @@ def _below(text: str) -> str:
     return f"\n{text}" if "\n" in text else f" {text}"
 
 
-def _value(value: Any) -> str:
-    if not isinstance(value, np.ndarray):
-        return f"{value:.4g}" if isinstance(value, float) else str(value)
-    with np.printoptions(precision=4, suppress=True, threshold=60, edgeitems=3, linewidth=64):
-        shown = np.array2string(value + 0.0 if value.dtype.kind == "f" else value)  # + 0.0: no "-0."
-    if value.ndim == 0:
-        return shown
-    kind = "" if value.dtype == np.float64 else f" {value.dtype}"
-    joint = "\n" if value.ndim > 1 else " "
-    return f"{shown}{joint}shape {value.shape}{kind}"
-
-
 def _result(seen: Observation, names: tuple[str, ...]) -> str:
     if seen.failure:
         return f"{seen.failure.kind}: {_plainly(seen.failure.message)}"
-    text = _value(seen.array) if seen.array is not None else _object(seen)
+    text = value(seen.array) if seen.array is not None else _object(seen)
     if seen.changed:
         text += f"\nand {', '.join(names[i] for i in seen.changed)} changed"
     return text
@@ -145,18 +134,9 @@ def _object(seen: Observation) -> str:
     """What came where no array came: None, a list with its numbers, or the type alone."""
     if seen.returned == "NoneType":
         return "None"
-    if isinstance(seen.raw, list) and (values := _numbers(seen.raw)) is not None:
-        return f"a list: {_value(values)}"
+    if isinstance(seen.raw, list) and (values := numbers(seen.raw)) is not None:
+        return f"a list: {value(values)}"
     return f"an object of type {seen.returned}"
-
-
-def _numbers(value: Any) -> np.ndarray | None:
-    """The numbers in an array, a tensor or nested lists; None where there are other things."""
-    try:
-        array = as_array(value)
-        return np.asarray(value, dtype=np.float64) if array is None else array
-    except (TypeError, ValueError, RuntimeError):  # RuntimeError: torch, for a list of tensors
-        return None
 
 
 def _plainly(message: str) -> str:
@@ -216,7 +196,7 @@ def unrecognised(answer: Answer, found: Difference | None) -> list[str]:
     if received.changed:
         words.append(f"It changes {', '.join(f'`{names[i]}`' for i in received.changed)}: work on a copy.")
     if not (received.changed and agree(expected, replace(received, changed=expected.changed), 1e-9)):
-        words += _about_numbers(expected.array, received.array, precision(received, probe.arguments))
+        words += about_numbers(expected.array, received.array, precision(received, probe.arguments))
     if probe.name:
         words.append(probe.remark)
     wrong = len(list(answer.differences(0, "ordinary")))
@@ -242,7 +222,7 @@ def _about_gradient(expected: np.ndarray, received: np.ndarray | None, name: str
             f"No gradient arrives at `{name}`: the result is cut off from it, by `.detach()`, `.data`, "
             "`torch.no_grad()` or a way through NumPy. A layer like that would stop all learning before it."
         ]
-    return _about_numbers(expected, received, np.dtype(np.float32)) or ["The gradients differ; compare them below."]
+    return about_numbers(expected, received, np.dtype(np.float32)) or ["The gradients differ; compare them below."]
 
 
 def _about_type(seen: Observation, expected: Observation) -> list[str]:
@@ -256,57 +236,9 @@ def _about_type(seen: Observation, expected: Observation) -> list[str]:
     words = [f"It returned an object of type {seen.returned}; expected {wanted}."]
     if isinstance(seen.raw, list | tuple) and expected.array is not None:
         for name, item in [("its values", seen.raw), *((f"its item {i}", item) for i, item in enumerate(seen.raw[:4]))]:
-            values = _numbers(item)
+            values = numbers(item)
             if values is not None and agree(replace(expected, gradients=()), Observation(array=values), 1e-6):
                 cure = "return `np.array(…)` of it" if name == "its values" else "return only that"
                 words.append(f"But {name} would be right: {cure}.")
                 break
     return words
-
-
-def _about_numbers(expected: np.ndarray, received: np.ndarray, dtype: np.dtype) -> list[str]:
-    close = 1e-3 if dtype == np.float16 else 1e-5
-    words = []
-    if expected.dtype.kind == "f" and received.dtype.kind != "f":
-        words.append(f"It returned numbers of type {received.dtype}; the fractions are lost.")
-    if received.shape != expected.shape:
-        words.append(f"Its shape is {received.shape}; expected {expected.shape}.")
-        for name, other in (("Transposed", received.T), ("Without the axes of length 1", received.squeeze())):
-            if other.shape == expected.shape and np.allclose(other, expected, atol=close):
-                words.append(f"{name}, its values would be right.")
-                return words
-        return words
-    bad = ~np.isfinite(received) & np.isfinite(expected)
-    if bad.any():
-        kinds = sorted({str(v).replace("-inf", "-∞").replace("inf", "∞") for v in received[bad]})
-        words.append(f"{bad.sum()} of {bad.size} numbers are {' and '.join(kinds)}.")
-        return words
-    return words + _relations(expected.astype(np.float64), received.astype(np.float64), close)
-
-
-def _relations(expected: np.ndarray, received: np.ndarray, close: float) -> list[str]:
-    """A constant factor or offset, another order, an axis that sums to one: relations worth naming."""
-    off = np.abs(received - expected).max(initial=0)
-    if off <= close * size(expected):
-        return [f"Almost: the largest difference is {off:.1g}. Is something rounded or approximated?"]
-    if expected.size < 2:
-        return []
-    sums = [axis for axis in range(expected.ndim) if np.allclose(expected.sum(axis), 1, atol=close)]
-    mine = [axis for axis in range(received.ndim) if np.allclose(received.sum(axis), 1, atol=close)]
-    if sums and not mine:
-        totals = received.sum(sums[-1])
-        total = f"{totals:.4g}" if totals.ndim == 0 else _value(totals)
-        return [f"The weights should sum to one; on this input yours sum to {total}."]
-    if sums and mine != sums:
-        return [f"Yours sum to one along axis {mine[0]}; they should along axis {sums[-1]}."]
-    safe = np.abs(expected) > 1e-9
-    if safe.any() and np.all(np.abs(received[~safe]) < close):
-        ratio = received[safe] / expected[safe]
-        if np.ptp(ratio) <= close * max(1.0, np.abs(ratio).max()) and abs(ratio.flat[0] - 1) > close:
-            return [f"On this input, every number is {ratio.flat[0]:.4g} times the expected one."]
-    shift = received - expected
-    if np.ptp(shift) < close and np.abs(shift).max() > close:
-        return [f"On this input, every number is {shift.flat[0]:+.4g} off."]
-    if np.allclose(np.sort(received, axis=None), np.sort(expected, axis=None), atol=close):
-        return ["They are the right numbers in another order."]
-    return ["Some weights are negative."] if sums and (received < -close).any() else []

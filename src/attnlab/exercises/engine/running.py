@@ -5,29 +5,23 @@ from __future__ import annotations
 import builtins
 import contextlib
 import copy
-import ctypes
 import io
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from .deadline import OutOfTime
 from .tensors import WithGradients, torch_settings
 
 TIME_LIMIT = 5.0  # seconds for all probes of one check together; the probes are tiny
 PACKAGE = str(Path(__file__).resolve().parents[2])  # …/attnlab
 KEPT_OUTPUT = 2_000  # characters of printed text that a card can show
-
-
-class OutOfTime(BaseException):
-    """Raised inside code that runs too long. A BaseException, so that `except Exception` does not swallow it."""
 
 
 @dataclass(frozen=True)
@@ -105,70 +99,6 @@ class _Excerpt(io.TextIOBase):
         return len(text)
 
 
-class _Watch:
-    """Raises `OutOfTime` in a thread once `seconds` have passed, and again and again while it is at `work`.
-
-    Again and again, because a bare `except:` inside a loop would swallow a single one. Only while the frame of the work
-    is on the thread's stack: should anything go wrong, nothing is raised in whatever the thread does next.
-    """
-
-    def __init__(self, seconds: float, work: Callable[[], None]) -> None:
-        self.seconds, self.work, self.thread = seconds, work, threading.get_ident()
-        self.fired, self.left, self.lock = False, threading.Event(), threading.Lock()
-        self.frame: FrameType | None = None
-
-    def do(self) -> None:
-        self.frame = sys._getframe()
-        self.work()
-
-    def at_work(self) -> bool:
-        frame = sys._current_frames().get(self.thread)
-        while frame is not None and frame is not self.frame:
-            frame = frame.f_back
-        return frame is not None
-
-    def run(self) -> None:
-        wait = self.seconds
-        while not self.left.wait(wait):
-            with self.lock:
-                if not self.left.is_set() and self.at_work():
-                    self.fired = True
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(OutOfTime))
-                elif self.frame is not None:
-                    return
-            wait = 0.05
-
-
-def within(seconds: float, work: Callable[[], None]) -> bool:
-    """Do the work; stop it after `seconds`. True if it came to its end in time.
-
-    It is stopped between Python bytecodes, on every system: an endless Python loop ends, a single endless call into C
-    does not.
-    """
-    watch, finished, foreign = _Watch(seconds, work), False, None
-    try:
-        threading.Thread(target=watch.run, daemon=True).start()
-        watch.do()
-        finished = True
-    except BaseException as error:  # whatever comes, the watch is ended first; then it passes through
-        foreign = None if isinstance(error, OutOfTime) and watch.fired else error
-    while True:
-        try:
-            with watch.lock:
-                watch.left.set()
-            # One may be on its way still: let it arrive here. Taking it back (with NULL) would leave CPython 3.11's
-            # flag for pending exceptions set: every later call is slower, and under a tracer the program stands still.
-            for _ in range(100 if watch.fired else 0):
-                pass
-            break
-        except OutOfTime:
-            finished = False
-    watch.frame = None
-    if foreign:
-        raise foreign
-    return finished and not watch.fired
-
-
 def _exit(*_: object) -> None:
     raise SystemExit
 
@@ -215,6 +145,14 @@ def _quiet(output: _Excerpt):
     ):
         warnings.simplefilter("always")
         yield caught
+
+
+@contextlib.contextmanager
+def _silent():
+    """Drop the warnings of code that is ours."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield ()
 
 
 def _precision(value: Any) -> tuple[np.dtype | None, float]:
@@ -264,7 +202,7 @@ def observe(
     """
     given = copy.deepcopy(tuple(arguments))
     output, failure, result, gradients = _Excerpt(), None, None, ()
-    with _quiet(output) if watched else np.errstate(all="ignore") as caught:
+    with _quiet(output) if watched else _silent() as caught:
         try:
             result = function(*(convert(a) for a in given))
             if isinstance(result, WithGradients):
@@ -286,7 +224,7 @@ def observe(
         changed=changed,
         printed=output.kept,
         printed_size=output.size,
-        warned=tuple(dict.fromkeys(str(w.message) for w in caught or ())),
+        warned=tuple(dict.fromkeys(str(w.message) for w in caught)),
         gradients=tuple(None if g is None else as_array(g) for g in gradients),
     )
 

@@ -22,19 +22,24 @@ class WithGradients(NamedTuple):
     gradients: tuple[Any, ...]
 
 
-def tensor_maker() -> Callable | None:
-    """A function from arguments to tensors, if the session has imported torch. It is never imported for this."""
+def tensor_makers() -> list[Callable]:
+    """Functions from arguments to tensors, if the session has imported torch. It is never imported for this.
+
+    The first makes tensors of arrays alone: a length stays an int, and a name a string. The second makes them of plain
+    numbers too, for answers like `torch.log(n)`.
+    """
     if (torch := sys.modules.get("torch")) is None:
-        return None
+        return []
 
-    def tensor(argument: Any) -> Any:
-        return (
-            torch.from_numpy(argument)
-            if isinstance(argument, np.ndarray)
-            else torch.tensor(argument, dtype=torch.float64)
-        )
+    def from_array(argument: Any) -> Any:
+        return torch.from_numpy(argument) if isinstance(argument, np.ndarray) else argument
 
-    return tensor
+    def from_number(argument: Any) -> Any:
+        if isinstance(argument, bool) or not isinstance(argument, int | float | np.number):
+            return from_array(argument)
+        return torch.tensor(argument, dtype=torch.float64 if isinstance(argument, float) else None)
+
+    return [from_array, from_number]
 
 
 def missing_torch() -> str:

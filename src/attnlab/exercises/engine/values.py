@@ -1,0 +1,101 @@
+"""What arrays say of themselves: their numbers as text, and how wrong ones relate to the expected ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .comparing import size
+from .running import as_array
+
+
+def value(given: Any) -> str:
+    """An argument or a result as a card shows it."""
+    if not isinstance(given, np.ndarray):
+        return f"{given:.4g}" if isinstance(given, float) else str(given)
+    with np.printoptions(precision=4, suppress=True, threshold=60, edgeitems=3, linewidth=64):
+        shown = np.array2string(given + 0.0 if given.dtype.kind == "f" else given)  # + 0.0: no "-0."
+    if given.ndim == 0:
+        return shown
+    kind = "" if given.dtype == np.float64 else f" {given.dtype}"
+    joint = "\n" if given.ndim > 1 else " "
+    return f"{shown}{joint}shape {given.shape}{kind}"
+
+
+def numbers(given: Any) -> np.ndarray | None:
+    """The numbers in an array, a tensor or nested lists; None where there are other things."""
+    try:
+        array = as_array(given)
+        array = np.asarray(given) if array is None else array  # truth values stay truth values
+        return array if array.dtype.kind in "fiub" else np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError):  # RuntimeError: torch, for a list of tensors
+        return None
+
+
+def about_numbers(expected: np.ndarray, received: np.ndarray, dtype: np.dtype) -> list[str]:
+    """What is wrong with an array, the plainest first: its kind, its shape, its infinities, its numbers."""
+    close = 1e-3 if dtype == np.float16 else 1e-5
+    words = []
+    truths = [a.dtype.kind == "b" for a in (expected, received)]
+    if truths == [True, False]:
+        words.append(f"Truth values (True/False) are expected; yours are numbers of type {received.dtype}.")
+    elif truths == [False, True]:
+        words.append("Numbers are expected; yours are truth values (True/False).")
+    elif expected.dtype.kind == "f" and received.dtype.kind != "f":
+        words.append(f"It returned numbers of type {received.dtype}; the fractions are lost.")
+    if received.shape != expected.shape:
+        words.append(f"Its shape is {received.shape}; expected {expected.shape}.")
+        for name, other in (("Transposed", received.T), ("Without the axes of length 1", received.squeeze())):
+            if other.shape == expected.shape and np.allclose(other, expected, atol=close):
+                words.append(f"{name}, its values would be right.")
+                return words
+        return words
+    if any(truths):
+        differ = np.count_nonzero(received != expected)
+        return words or [f"{differ} of {expected.size} truth values differ."]
+    infinite = ~np.isfinite(expected)
+    for kind, where, shown in (
+        ("are", ~np.isfinite(received) & ~infinite, received),
+        ("should be", infinite & ~np.isclose(received, expected, equal_nan=True), expected),
+    ):
+        if where.any():
+            kinds = sorted({str(v).replace("-inf", "-∞").replace("inf", "∞") for v in shown[where]})
+            words.append(f"{where.sum()} of {where.size} numbers {kind} {' and '.join(kinds)}.")
+            return words
+    return words + _relations(expected.astype(np.float64), received.astype(np.float64), close)
+
+
+@np.errstate(all="ignore")
+def _relations(expected: np.ndarray, received: np.ndarray, close: float) -> list[str]:
+    """A constant factor or offset, another order, an axis that sums to one: relations worth naming.
+
+    Both are infinite at the same places; what is said holds of the others.
+    """
+    finite, axes = np.isfinite(expected), range(expected.ndim)
+    if not finite.all():
+        expected, received, axes = expected[finite], received[finite], ()  # what is infinite has no sum
+    off = np.abs(received - expected).max(initial=0)
+    if off <= close * size(expected):
+        return [f"Almost: the largest difference is {off:.1g}. Is something rounded or approximated?"]
+    if expected.size < 2:
+        return []
+    sums = [axis for axis in axes if np.allclose(expected.sum(axis), 1, atol=close)]
+    mine = [axis for axis in axes if np.allclose(received.sum(axis), 1, atol=close)]
+    if sums and not mine:
+        totals = received.sum(sums[-1])
+        total = f"{totals:.4g}" if totals.ndim == 0 else value(totals)
+        return [f"The weights should sum to one; on this input yours sum to {total}."]
+    if sums and mine != sums:
+        return [f"Yours sum to one along axis {mine[0]}; they should along axis {sums[-1]}."]
+    safe = np.abs(expected) > 1e-9
+    if safe.any() and np.all(np.abs(received[~safe]) < close):
+        ratio = received[safe] / expected[safe]
+        if np.ptp(ratio) <= close * max(1.0, np.abs(ratio).max()) and abs(ratio.flat[0] - 1) > close:
+            return [f"On this input, every number is {ratio.flat[0]:.4g} times the expected one."]
+    shift = received - expected
+    if np.ptp(shift) < close and np.abs(shift).max() > close:
+        return [f"On this input, every number is {shift.flat[0]:+.4g} off."]
+    if np.allclose(np.sort(received, axis=None), np.sort(expected, axis=None), atol=close):
+        return ["They are the right numbers in another order."]
+    return ["Some weights are negative."] if sums and (received < -close).any() else []
