@@ -1,11 +1,7 @@
 """Code from outside: whatever a learner writes, the check describes it and the session is unharmed."""
 
 import builtins
-import subprocess
 import sys
-import textwrap
-import threading
-import time
 import warnings
 from types import SimpleNamespace
 
@@ -14,8 +10,6 @@ import pytest
 
 from attnlab import softmax
 from attnlab.exercises import ch1_weights as ch1
-from attnlab.exercises.engine.deadline import within
-from attnlab.exercises.engine.judging import Answer
 from attnlab.exercises.engine.running import KEPT_OUTPUT, observe, session_kept
 
 attend, weights_of = ch1.attend_one_query, ch1.stable_softmax
@@ -73,108 +67,6 @@ def test_megabytes_of_output_are_counted_and_cut(capsys):
     assert len(observe(chatty, (np.ones(3),)).printed) == KEPT_OUTPUT
 
 
-@pytest.mark.parametrize("swallow", ["nothing", "exceptions", "everything"])
-def test_an_endless_loop_is_stopped_and_the_session_lives_on(swallow):
-    def endless(scores):
-        while True:
-            if swallow == "nothing":
-                continue
-            try:
-                while True:
-                    pass
-            except swallowed:
-                if swallow == "everything" and time.monotonic() > stop:
-                    return scores
-
-    swallowed = Exception if swallow == "exceptions" else BaseException
-    stop = time.monotonic() + 1.0
-    before = threading.active_count()
-    verdict = weights_of.judge(endless, seconds=0.2)
-    assert verdict.title == "It did not finish"
-    for _ in range(100_000):  # no exception may still be on its way
-        pass
-    assert builtins.input is not None and weights_of.judge(softmax).correct
-    deadline = time.monotonic() + 5
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() <= before
-
-
-def test_a_deadline_that_is_kept_leaves_no_trace_in_the_interpreter():
-    """Taking back an exception that was never sent left CPython 3.11 spinning under a tracer."""
-    code = """
-        import sys
-        from attnlab.exercises.engine.deadline import within
-        def f():
-            within(60, lambda: None)
-            return sum(range(10))
-        calls = 0
-        def tracer(*_):
-            global calls
-            calls += 1
-            if calls > 10_000: raise SystemExit("spinning")
-            return tracer
-        sys.setprofile(tracer); f(); f(); sys.setprofile(None)
-        print("done")
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "done\n", done.stderr
-
-
-def forever():
-    while True:
-        pass
-
-
-def test_the_deadline_ends_only_its_own_work():
-    def failing():
-        raise KeyError
-
-    assert not within(0.05, forever)
-    assert within(5, lambda: None)
-    with pytest.raises(KeyError):
-        within(5, failing)
-
-
-IMPORTS = {
-    "statement": "def f(x):\n    import slow\n    return x * slow.TWO",
-    "from": "def f(x):\n    from slow import TWO\n    return x * TWO",
-    "by name": "def f(x):\n    return x * __import__('importlib').import_module('slow').TWO",
-    "in a helper": "def helper():\n    import slow\n    return slow.TWO\ndef f(x):\n    return x * helper()",
-}
-
-
-@pytest.mark.parametrize("kind", IMPORTS)
-def test_an_import_is_never_interrupted_and_its_time_does_not_count(kind, tmp_path, monkeypatch):
-    """Half a module would stay in the session: the next `import torch` found no `torch.softmax`, or crashed."""
-    (tmp_path / "slow.py").write_text("import time\nfor _ in range(12):\n    time.sleep(0.1)\nTWO = 2\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "slow", raising=False)
-    scope, seen = {}, []
-    exec(IMPORTS[kind], scope)
-    assert within(0.5, lambda: seen.append(observe(scope["f"], (np.ones(2),))))
-    assert seen[0].array.tolist() == [2, 2]
-    assert not within(0.05, forever)
-    del sys.modules["slow"]
-
-    def then_forever(scores):
-        import slow
-
-        while slow.TWO:
-            pass
-
-    assert weights_of.judge(then_forever, seconds=0.2).title == "It did not finish" and sys.modules["slow"].TWO == 2
-
-
-def test_an_import_that_fails_is_a_failure_of_the_function():
-    def answer(scores):
-        import no_such_module_anywhere
-
-        return no_such_module_anywhere.softmax(scores)
-
-    assert "ModuleNotFoundError at `import no_such_module_anywhere`" in weights_of.judge(answer).words[0]
-
-
 def test_a_check_inside_the_checked_function_is_said_to_be_one(capsys):
     def stable_softmax(scores):
         weights = softmax(scores)
@@ -185,23 +77,6 @@ def test_a_check_inside_the_checked_function_is_said_to_be_one(capsys):
     card = weights_of.judge(stable_softmax).extras[0]
     assert "A check inside the checked function" in card
     capsys.readouterr()
-
-
-def test_an_outer_deadline_passes_through_an_inner_one():
-    inner = []
-    assert not within(0.05, lambda: inner.append(within(60, forever)))
-    assert inner == []
-
-
-def test_a_session_survives_a_deadline_at_any_moment():
-    """OutOfTime may arrive while output and input are being put back."""
-    kept = (sys.stdout, sys.stderr, builtins.input, list(warnings.filters), np.geterr())
-    many = [weights_of.ordinary()[0]] * 20_000
-    for _ in range(30):
-        answer = Answer(weights_of, softmax, 1)
-        answer.exercise = SimpleNamespace(ordinary=lambda seed: many, hard=[])
-        answer.run(0.003)
-        assert (sys.stdout, sys.stderr, builtins.input, list(warnings.filters), np.geterr()) == kept
 
 
 def test_two_threads_check_one_after_the_other():
@@ -274,7 +149,8 @@ def test_warnings_of_our_own_functions_are_dropped():
         return np.array([np.mean([]), np.log(0.0), np.float32(1e38) * np.float32(10)])
 
     filters = list(warnings.filters)
-    seen = observe(warns, (np.ones(2),), watched=False)
+    with np.errstate(all="raise"):
+        seen = observe(warns, (np.ones(2),), watched=False)
     assert seen.failure is None and np.isnan(seen.array[0]) and seen.array[1:].tolist() == [-np.inf, np.inf]
     assert list(warnings.filters) == filters
 

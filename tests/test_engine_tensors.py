@@ -155,7 +155,7 @@ def test_arrays_are_kept_where_tensors_give_no_more():
     """An answer for arrays that fails on one of them is judged, and quoted, as what it is."""
 
     def for_arrays(x):
-        return (x.astype(float) * 2).clip(0) if x.ndim == 1 else x.missing
+        return (x * 2).clip(0) if x.ndim == 1 else x.missing
 
     verdict = toy().judge(for_arrays)
     assert verdict.remarks == ("table",) and verdict.turns == ()

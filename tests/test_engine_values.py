@@ -15,7 +15,11 @@ TRUTHS, ADDITIVE = np.array([[True, False], [True, True]]), np.array([[0.0, -INF
     [
         (TRUTHS, TRUTHS * 1, ["Truth values (True/False) are expected; yours are numbers of type int64."]),
         (TRUTHS, TRUTHS * 0.5, ["Truth values (True/False) are expected; yours are numbers of type float64."]),
-        (TRUTHS, np.where(TRUTHS, 0.0, -INF), ["Truth values (True/False) are expected; yours are numbers of type float64."]),
+        (
+            TRUTHS,
+            np.where(TRUTHS, 0.0, -INF),
+            ["Truth values (True/False) are expected; yours are numbers of type float64."],
+        ),
         (TRUTHS * 1, TRUTHS, ["Numbers are expected; yours are truth values (True/False)."]),
         (TRUTHS * 0.5, TRUTHS, ["Numbers are expected; yours are truth values (True/False)."]),
         (TRUTHS * 0.5, TRUTHS * 1, ["It returned numbers of type int64; the fractions are lost."]),
@@ -51,6 +55,11 @@ def test_kind_and_shape_are_both_said():
 )
 def test_relations_hold_where_the_expected_numbers_are_finite(received, words):
     assert about_numbers(ADDITIVE, received, np.dtype(float)) == words
+
+
+def test_nan_where_nan_is_expected_is_no_fault():
+    said = about_numbers(np.array([np.nan, 1.0, 2.0]), np.array([np.nan, 2.0, 4.0]), np.dtype(float))
+    assert said == ["On this input, every number is 2 times the expected one."]
 
 
 def test_numbers_that_happen_to_sum_to_one_beside_an_infinity_are_no_weights():

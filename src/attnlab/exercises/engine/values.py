@@ -33,6 +33,7 @@ def numbers(given: Any) -> np.ndarray | None:
         return None
 
 
+@np.errstate(all="ignore")  # differences of the largest numbers
 def about_numbers(expected: np.ndarray, received: np.ndarray, dtype: np.dtype) -> list[str]:
     """What is wrong with an array, the plainest first: its kind, its shape, its infinities, its numbers."""
     close = 1e-3 if dtype == np.float16 else 1e-5
@@ -66,7 +67,6 @@ def about_numbers(expected: np.ndarray, received: np.ndarray, dtype: np.dtype) -
     return words + _relations(expected.astype(np.float64), received.astype(np.float64), close)
 
 
-@np.errstate(all="ignore")
 def _relations(expected: np.ndarray, received: np.ndarray, close: float) -> list[str]:
     """A constant factor or offset, another order, an axis that sums to one: relations worth naming.
 
