@@ -6,6 +6,8 @@ import numpy as np
 
 from attnlab import softmax
 from attnlab.exercises import ch1_weights as ch1
+from attnlab.exercises import ch2_scoring as ch2
+from attnlab.exercises import ch3_matrix_and_masks as ch3
 from attnlab.exercises.engine import exercise, exercises_of
 
 attend, weights_of = ch1.attend_one_query, ch1.stable_softmax
@@ -18,6 +20,65 @@ def test_the_card_says_the_same_as_html_and_as_text():
     for part in ("not divided by √d_k", "Seen in the wild: mlc-ai/mlc-llm#3426", "Expected", "Your function gave"):
         assert part in text and part in page
     assert "<script" not in page and page == attend.judge(lambda q, k, v: softmax(k @ q) @ v)._repr_html_()
+
+
+def in_order(text, *parts):
+    places = [text.find(part) for part in parts]
+    return -1 not in places and places == sorted(places)
+
+
+def test_the_question_stands_between_the_diagnosis_and_the_numbers():
+    unscaled = attend.judge(lambda q, k, v: softmax(k @ q) @ v)
+    shape_only = ch3.check_causal.judge(lambda attention: True)
+    half = ch1.masked_weights.judge(lambda s, a: softmax(np.where(a, s, -100.0)) if s.any() else s)
+    for verdict, parts in (
+        (unscaled, ("not divided by √d_k", "Ask yourself: ", "Called with", "Seen in the wild")),
+        (
+            shape_only,
+            (
+                "looks at the shape alone",
+                "Ask yourself: ",
+                "Of 12 implementations",
+                "Let through",
+                "Your test was given",
+            ),
+        ),
+        (half, (half.words[-1][:30], "masked_weights.hint()", "Called with")),
+    ):
+        assert in_order(str(verdict), *parts) and in_order(verdict._repr_html_(), *parts), parts
+        assert str(verdict).count(verdict.hint) == verdict._repr_html_().count(verdict.hint.split("`")[-1]) == 1
+
+
+def test_the_question_stands_above_what_goes_beyond_the_diagnosis():
+    def unscaled_and_broken(query, keys, values):
+        return softmax(keys @ query) @ values if query.dtype.kind == "f" else None
+
+    verdict = attend.judge(unscaled_and_broken)
+    assert in_order(str(verdict), "not divided by √d_k", "Ask yourself: ", "And beyond that: ", "Called with")
+
+
+def test_several_readings_are_a_list():
+    verdict = ch3.check_causal.judge(lambda attention: True)
+    readings = [line for line in str(verdict).splitlines() if line.startswith("  • ")]
+    assert len(readings) == len(verdict.turns) == 3 and " — or: " not in str(verdict)
+    assert verdict._repr_html_().count("text-indent:-.7em") == 3
+
+
+def test_numbers_that_print_alike_are_told_apart():
+    verdict = ch2.entropy_of_weights.judge(lambda w: -(w * np.log(w + 1e-9)).sum(-1))
+    assert verdict.comparison.received == f"{verdict.comparison.expected}\nlargest difference 3e-09"
+    assert "largest difference" not in str(ch2.entropy_of_weights.judge(lambda w: w.sum(-1) * 2))
+
+
+def test_gradients_that_print_alike_are_told_apart():
+    @exercise("9.5", points=1, section="Toys", statement="", hints=["Twice."], gradient_of=["x"])
+    def doubled(x):
+        return 2.0 * x
+
+    doubled.probes(lambda rng: [(rng.normal(size=n),) for n in (3, 4)])
+    shown = doubled.judge(lambda x: 2 * x + 3e-6 * (x - x.detach())).comparison
+    assert shown.labels[2] == "Gradient through your function"
+    assert shown.received == f"{shown.expected}\nlargest difference 3e-06, at [2]"
 
 
 def test_code_and_emphasis_are_set_and_nothing_else():

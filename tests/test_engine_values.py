@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnlab.exercises import ch3_matrix_and_masks as ch3
-from attnlab.exercises.engine.values import about_numbers, numbers, value
+from attnlab.exercises.engine.values import about_numbers, numbers, unseen_difference, value
 
 INF = np.inf
 TRUTHS, ADDITIVE = np.array([[True, False], [True, True]]), np.array([[0.0, -INF], [1.0, 2.0]])
@@ -68,6 +68,32 @@ def test_numbers_that_happen_to_sum_to_one_beside_an_infinity_are_no_weights():
 
 def test_the_largest_numbers_are_described_without_a_warning():
     assert about_numbers(np.array([1.7e308, 1.0]), np.array([-1.7e308, 1.0]), np.dtype(float)) == []
+
+
+TABLE = np.arange(81.0).reshape(9, 9)  # too long to be printed in full
+HIDDEN = np.arange(81).reshape(9, 9) == 40
+
+
+@pytest.mark.parametrize(
+    ("expected", "received", "said"),
+    [
+        (np.array(1.0698), np.array(1.0698 - 3e-9), "largest difference 3e-09"),
+        (np.array([0.0, 1.0]), np.array([1e-9, 1.0 + 2e-6]), "largest difference 2e-06, at [1]"),
+        (np.array([[0.0, -INF]]), np.array([[-1e-9, -INF]]), "largest difference 1e-09, at [0, 0]"),
+        (np.array([0.5, np.nan]), np.array([0.5 + 1e-7, np.nan], dtype=np.float32), "largest difference 1e-07, at [0]"),
+        (TABLE, TABLE + 0.5 * HIDDEN, "largest difference 0.5, at [4, 4]"),
+        (TABLE, np.where(HIDDEN, np.nan, TABLE), "not shown, at [4, 4]: nan, expected 40"),
+        (TABLE, np.where(HIDDEN, INF, TABLE), "not shown, at [4, 4]: inf, expected 40"),
+        (TABLE > 50, (TABLE > 50) ^ HIDDEN, "not shown, at [4, 4]: True, expected False"),
+        (np.array([1.0]), np.array([1.0002]), ""),  # it is printed
+        (np.array([1.0]), np.array([1]), ""),  # there is none
+        (np.array([1.0]), np.array([[1.0 + 1e-9]]), ""),
+        (np.array([1.0]), None, ""),
+        (TRUTHS, TRUTHS * 1.0, ""),
+    ],
+)
+def test_a_difference_that_is_not_printed_is_said(expected, received, said):
+    assert unseen_difference(expected, received) == (said and f"\n{said}")
 
 
 def test_a_list_of_truth_values_is_told_how_to_become_an_array():

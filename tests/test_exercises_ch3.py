@@ -255,7 +255,9 @@ BY_HAND = [
     (ch3.convert_mask, converter(same, turned, lambda a: (1.0 - a) * -1e9, ones), ("additive: -1e9",)),
     (ch3.convert_mask, converter(same, lambda a: ~ones(a), infinite, ones), ("mha: bits",)),
     (ch3.convert_mask, converter(same, lambda a: 1 - a, infinite, same), ("mha: numbers", "keep: bool")),
+    (ch3.convert_mask, converter(same, turned, infinite, same), ("keep: bool",)),
     (ch3.convert_mask, converter(same, turned, infinite, lambda a: a * 1), ()),
+    (ch3.convert_mask, converter(same, turned, infinite, lambda a: a.astype(np.float32)), ()),
     (ch3.convert_mask, converter(np.array, np.logical_not, lambda a: np.where(~a, -np.inf, 0.0), ones), ()),
 ]  # fmt: skip
 

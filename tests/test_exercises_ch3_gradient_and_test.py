@@ -82,6 +82,17 @@ def through_numpy(scores, mask):
     return torch.from_numpy(exps / np.where(sums > 0, sums, 1))
 
 
+def as_for_truth_values(scores, mask):
+    """What is right for a mask of True and False, typed for one of numbers."""
+    some = mask.any(dim=-1, keepdim=True)
+    return torch.softmax(torch.where(some, scores + mask, 0.0), dim=-1) * some
+
+
+def one_is_enough(scores, mask):
+    empty = (mask == -INF).any(dim=1, keepdim=True)
+    return torch.softmax((scores + mask).masked_fill(empty, 0), dim=1).masked_fill(empty, 0)
+
+
 def without_gradients(scores, mask):
     with torch.no_grad():
         return where_before(scores, mask)
@@ -92,6 +103,7 @@ SOFTMAX = [
     (only_filled_rows, ()),
     (lambda s, m: torch.softmax(s.masked_fill(m == -INF, -INF), -1).nan_to_num(0.0), ()),
     (lambda s, m: torch.softmax(torch.where(m == 0, s, -INF), -1).nan_to_num(0.0), ()),
+    (lambda s, m: where_before(s, m.where(~m.all(-1, True), -INF)), ()),  # all numbers are −∞, so all are true
     (lambda s, m: torch.exp(torch.log_softmax(s + m.clamp(min=-1e30), -1)) * (m == 0), ()),
     (lambda s, m: torch.softmax(s + m, -1), ("empty: NaN",)),
     (lambda s, m: torch.softmax(s, -1) * (m == 0) / (torch.softmax(s, -1) * (m == 0)).sum(-1, True), ("empty: NaN",)),
@@ -99,6 +111,11 @@ SOFTMAX = [
     (where_after, ("empty: mended afterwards",)),
     (slice_after, ("empty: mended afterwards",)),
     (divided_where_possible, ("empty: mended afterwards",)),
+    (as_for_truth_values, ("some: of the numbers",)),
+    (lambda s, m: torch.softmax(s + m, -1) * m.any(-1, True), ("some: of the numbers",)),
+    (lambda s, m: torch.softmax(s + m, -1).masked_fill(~m.any(-1, True), 0), ("some: of the numbers",)),
+    (lambda s, m: torch.softmax(s + m, -1).nan_to_num() * m.any(-1, True), ("some: of the numbers, cleaned",)),
+    (one_is_enough, ("some: all",)),
     (lambda s, m: torch.softmax(s.masked_fill(m < 0, -1e9), -1), ("empty: shared equally",)),
     (lambda s, m: torch.softmax((s + m).clamp(min=torch.finfo(s.dtype).min), -1), ("empty: shared equally",)),
     (lambda s, m: torch.softmax(s + m.clamp(min=-1e4), -1), ("large number added",)),
@@ -124,6 +141,25 @@ def test_masked_softmax_as_people_type_it(answer, expected):
     assert verdict.turns == (expected,) and verdict.remarks == (), str(verdict)
     only_gradient = expected[0] in ("empty: mended afterwards", "graph: cut")
     assert (verdict.words[0] == "The forward result is right; the gradient is not.") == only_gradient
+
+
+def test_what_cleans_nan_away_is_accepted_and_told_that_it_hides_others():
+    """Its gradient is right only because filling in writes 0 over a NaN; a NaN from elsewhere it swallows."""
+
+    def filled(scores, mask):
+        return scores.masked_fill(mask != 0, -INF).softmax(dim=-1)
+
+    hiding = [
+        masked_softmax.variants["stopped_by_masked_fill"],
+        lambda s, m: torch.where(filled(s, m).isnan(), 0.0, filled(s, m)),
+        lambda s, m: torch.where(m == 0, s, -INF).softmax(-1).nan_to_num(nan=0.0),
+    ]
+    others = [f for name, f in masked_softmax.variants.items() if name != "stopped_by_masked_fill"]
+    for function in [*hiding, *others, masked_softmax.reference, where_before, only_filled_rows]:
+        verdict = masked_softmax.judge(function)
+        assert verdict.correct and any("by chance" in text for text in verdict.words) == (function in hiding)
+    shown = [f(torch.tensor([[INF - INF, 1.0]]), torch.zeros(1, 2)).isnan().all() for f in (where_before, *hiding)]
+    assert shown == [True, False, False, False]
 
 
 def test_the_card_of_the_mended_row_shows_a_nan_against_a_zero():

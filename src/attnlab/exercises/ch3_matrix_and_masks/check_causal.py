@@ -109,8 +109,8 @@ def _(attention, *, cut="every", changed="all", compare="closely"):
 
 @check_causal.mistake(
     "shape only",
-    "Your test accepts everything, for it looks at the shape alone. A leak changes numbers, not shapes. A widely read "
-    "course printed the shape and nothing else, and its example leaked for two years.",
+    "Your test accepts everything, for it looks at the shape alone. A leak changes numbers, not shapes. In the "
+    "bonus material of a well-known book an example had its mask turned round, and printed the shape alone.",
     seen_in="rasbt/LLMs-from-scratch#1061",
     hint="Which implementation that leaks has another shape?",
     same_as="nothing asserted",

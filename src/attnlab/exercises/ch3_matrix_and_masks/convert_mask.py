@@ -11,18 +11,17 @@ from ._words import KIND
     points=3,
     section="What libraries do with a mask",
     statement=(
-        "One mask, four conventions. `allowed` is this course's mask, True = may attend. Write it as another library\n"
-        "expects it:\n"
+        "One mask, four conventions. `allowed` is this course's mask, True = may attend. Write it as others want it:\n"
         "\n"
         '- `"sdpa"`, torch `F.scaled_dot_product_attention`: bool, True = may attend\n'
         '- `"mha"`, torch `nn.MultiheadAttention`: bool, True = forbidden\n'
         '- `"additive"`, to be added to the scores: 0.0 where allowed, −∞ where forbidden\n'
-        '- `"keep"`, Hugging Face transformers: the integers 1 = keep and 0 = forbidden'
+        '- `"keep"`, for functions that ask for ones and zeros: the numbers 1 = may attend and 0 = forbidden, not bool'
     ),
     hints=[
         "Write the four results for the mask [True, False] on paper first. Two of them are boolean.",
         "`~` turns a *boolean* mask round; `np.where(allowed, a, b)` makes numbers of it; `.astype(int)` makes ones "
-        "and zeros.",
+        "and zeros (`.astype(float)` does as well).",
     ],
 )
 def convert_mask(allowed, convention):
@@ -158,9 +157,9 @@ def _numbers(convention, hint):
         "-1e9": _FINITE_WORDS,
     },
     keep={
-        "turned": Wrong('For "keep" the mask is turned round: 1 keeps.', hint="What does the name say of the ones?"),
+        "turned": Wrong('For "keep" the mask is turned round: 1 keeps.', hint="What does the name say that a 1 does?"),
         "bool": Wrong(
-            'For "keep" your mask is boolean. That convention has the integers 1 and 0, with which one may count and '
+            'For "keep" your mask is boolean. That convention has the numbers 1 and 0, with which one may count and '
             "subtract; `1 - mask` is an error for booleans of torch.",
             seen_in="Eurus-Holmes/MNMT#4",
             hint="Which dtype should the result have?",

@@ -12,9 +12,10 @@ from ..engine import Probe, Wrong, exercise
     section="Padding, followed to the end",
     statement=(
         "The loss of a language model, without its padding: at each real position minus the logarithm of the weight\n"
-        "that softmax gives to the right label, averaged over the real positions. Logits may be as large as 1000. A\n"
-        "row of padding alone has the loss 0. For the logits [2, 0], [0, 2], [0, 4], the labels 0, 1, 0 and a last\n"
-        "position that is padding, the loss is 0.1269; with the padding counted it would be 1.4240."
+        "that softmax gives to the right label, averaged over the real positions; where there are none, the loss is 0.\n"
+        "Logits may be as large as 1000: there `-np.log(softmax(logits))` breaks, with the logarithm of a weight 0.\n"
+        "For the logits [2, 0], [0, 2], [0, 4], the labels 0, 1, 0 and a last position that is padding, the loss is\n"
+        "0.1269; with the padding counted it would be 1.4240."
     ),
     hints=[
         "The logarithm of softmax is `shifted - log(sum(exp(shifted)))`, where `shifted` is the row minus its maximum.",

@@ -13,28 +13,33 @@ INF = float("inf")
     points=3,
     section="A row with nothing to attend to",
     statement=(
-        "In PyTorch: softmax along the keys, under a mask of numbers that is added to the scores, 0 where a query may\n"
-        "attend and −∞ where not. A row that allows nothing gets the weights 0, and the gradient 0 with respect to\n"
-        "its scores. Weights *and* gradient are checked, so stay with tensors all the way. `import torch` first, and\n"
-        "use `torch.softmax`; `attnlab` has all of this, so leave it aside. No other exercise here needs PyTorch."
+        "In PyTorch: softmax along the keys, under an additive mask `M`, 0 where a query may attend and −∞ where\n"
+        "not. A row that allows nothing gets the weights 0, and the gradient 0 with respect to its scores. Weights\n"
+        "*and* gradient are checked, so stay with tensors all the way. If you left out the part on derivatives, leave\n"
+        "this out, too: no other exercise here needs PyTorch.\n"
+        "\n"
+        "`import torch` first, and use `torch.softmax`; `attnlab` has all of this, so leave it aside. What NumPy calls\n"
+        "`np.where`, `.any(axis=-1)` and `keepdims=True` is `torch.where`, `.any(dim=-1)` and `keepdim=True` here.\n"
+        "Both count every number but 0 as true, −∞ too."
     ),
     hints=[
-        "Softmax of a row of −∞ is 0/0. Where does that NaN arise first: in the result, or before it?",
+        "Softmax of a row of −∞ is 0/0. Where does that NaN arise first: in the result, or before it? And which rows "
+        "are empty? `M` holds numbers: ask `M == 0`, or `M == -torch.inf`, before you say `any` or `all`.",
         "The gradient goes back through every step, also through one whose result is thrown away afterwards. "
         "So the NaN must never arise: give an empty row harmless scores *before* softmax.",
         "Three steps: add the mask; put 0 for every key of an empty row, and take softmax; put 0 into that row again.",
     ],
     gradient_of=["scores"],
 )
-def masked_softmax(scores, mask):
+def masked_softmax(scores, M):
     """Softmax over the allowed keys, for tensors.
 
-    scores (n_q, n_k); mask (n_q, n_k), added: 0 = may attend, −∞ = may not
+    scores (n_q, n_k); M (n_q, n_k), additive: 0 = may attend, −∞ = may not
     → weights (n_q, n_k)
     """
-    empty = (mask == float("-inf")).all(dim=-1, keepdim=True)  # (n_q, 1)
+    empty = M.isneginf().all(dim=-1, keepdim=True)  # (n_q, 1)
     # Before softmax: a NaN that arises there would stay in the gradient.
-    scores = (scores + mask).masked_fill(empty, 0.0)
+    scores = (scores + M).masked_fill(empty, 0.0)
     return scores.softmax(dim=-1).masked_fill(empty, 0.0)
 
 
@@ -46,6 +51,11 @@ def _(rng):
         # Each row and each column allows something and forbids something, for a turned mask and another axis to show.
         while any(np.isin(allowed.mean(axis), (0, 1)).any() for axis in (0, 1)) or allowed.mean() == 0.5:
             allowed = rng.random(shape) < 0.6
+        if shape == (
+            3,
+            4,
+        ):  # one row allows all, as the last of a causal mask: taken as truth values, its zeros are false
+            allowed[rng.integers(3)] = True
         cases.append((rng.normal(size=shape) * 1.5, _numbers(allowed)))
     return [*cases, tuple(a.astype(np.float32) for a in cases[0])]
 
@@ -89,6 +99,14 @@ def _():
             "put in before `exp`, keeps such a key out.",
             advice=True,
         ),
+        "a score that is not a number": Probe(
+            (np.array([[np.nan, 1.0], [0.5, 2.0]]), np.zeros((2, 2))),
+            "a NaN among the scores themselves, from an accident in an earlier layer, comes out as weights of 0, and "
+            "nobody sees it: what cleans NaN from empty rows (`nan_to_num`, say) cleans every other away. And the "
+            "gradient is right by chance: softmax still gives NaN there, and filling in −∞ happens to write 0 over it. "
+            "Give empty rows harmless scores *before* softmax, and there is nothing to clean.",
+            advice=True,
+        ),
         "float16": Probe(
             tuple(a.astype(np.float16) for a in (np.array([[1.0, 2.0, 3.0]]), _numbers([[1, 1, 0]]))),
             "in float16 your answer fails. The smallest number there is −65504, so −1e9 cannot be written: take "
@@ -96,6 +114,14 @@ def _():
             advice=True,
         ),
     }
+
+
+_OF_THE_NUMBERS = Wrong(
+    "`any` is asked of the numbers themselves: `M.any(dim=-1)`. A number counts as true unless it is 0, so −∞ is true "
+    "and 0, which *allows*, is false. A row that allows every key is taken for empty, and an empty row is not. Make "
+    "truth values first: `(M == 0).any(dim=-1, keepdim=True)`.",
+    hint="What is `torch.tensor([0.0, 0.0]).any()`, and what is it for two numbers −∞?",
+)
 
 
 @masked_softmax.choice_points(
@@ -117,6 +143,15 @@ def _():
             "An empty row shares the weight equally: all its scores are the same number (−1e9, say, or 0), and softmax "
             "sees only differences. Nothing in that row may be attended to, so its weights are 0.",
             hint="What is softmax of [−1e9, −1e9]?",
+        ),
+    },
+    some={
+        "of the numbers": _OF_THE_NUMBERS,
+        "of the numbers, cleaned": _OF_THE_NUMBERS,
+        "all": Wrong(
+            "A row counts as empty as soon as *one* key in it is forbidden: `any` and `all` are exchanged. Empty means "
+            "that *all* entries are −∞, or that not *any* is 0.",
+            hint="In which rows is `(M == -torch.inf).any(dim=-1)` true?",
         ),
     },
     place={
@@ -161,11 +196,11 @@ def _():
         ),
     },
 )
-def _(scores, mask, *, empty="kept out", place="before", axis="keys", graph="kept"):
-    allowed = mask == (-INF if place == "as truth values" else 0)
-    nothing = ~allowed.any(dim=-1, keepdim=True)
+def _(scores, M, *, empty="kept out", some="of the allowed", place="before", axis="keys", graph="kept"):
+    allowed = M.isneginf() if place == "as truth values" else M == 0
+    nothing = ~(allowed.all if some == "all" else M.any if some != "of the allowed" else allowed.any)(-1, keepdim=True)
     if place == "before":
-        scores = scores + mask
+        scores = scores + M
     elif place == "score 0":
         scores = scores * allowed
     elif place == "as truth values":
@@ -178,6 +213,8 @@ def _(scores, mask, *, empty="kept out", place="before", axis="keys", graph="kep
         weights = scores.softmax(dim=-1 if axis == "keys" else -2)
     if place == "after softmax":
         weights = weights * allowed
+    if some == "of the numbers, cleaned":
+        weights = weights.nan_to_num()
     if empty in ("kept out", "mended afterwards"):
         weights = weights.masked_fill(nothing, 0.0)
     return weights.detach() if graph == "cut" else weights
@@ -189,32 +226,32 @@ def _(scores, mask, *, empty="kept out", place="before", axis="keys", graph="kep
     "only differences: the forbidden keys share the weight as if nothing were masked.",
     hint="What is softmax of [1 − 1e9, 2 − 1e9]?",
 )
-def _(scores, mask):
-    return (scores + mask.clamp(min=-1e9)).softmax(dim=-1)
+def _(scores, M):
+    return (scores + M.clamp(min=-1e9)).softmax(dim=-1)
 
 
 @masked_softmax.mistake("overflow", OVERFLOW.text, seen_in=OVERFLOW.seen_in, hint=OVERFLOW.hint)
-def _(scores, mask):
-    exps = scores.exp() * (mask == 0)
+def _(scores, M):
+    exps = scores.exp() * (M == 0)
     total = exps.sum(dim=-1, keepdim=True)
     return exps / total.where(total > 0, 1.0)
 
 
 @masked_softmax.variant
-def emptied_before(scores, mask):
-    some = (mask == 0).any(dim=-1, keepdim=True)
-    return (scores + mask.where(some, 0.0)).softmax(dim=-1) * some
+def emptied_before(scores, M):
+    some = (M == 0).any(dim=-1, keepdim=True)
+    return (scores + M.where(some, 0.0)).softmax(dim=-1) * some
 
 
 @masked_softmax.variant
-def stopped_by_masked_fill(scores, mask):
+def stopped_by_masked_fill(scores, M):
     """The NaN arises, but `masked_fill` writes 0 into the gradient of what it replaced: none of it passes."""
-    return scores.masked_fill(mask == -INF, -INF).softmax(dim=-1).nan_to_num()
+    return scores.masked_fill(M == -INF, -INF).softmax(dim=-1).nan_to_num()
 
 
 @masked_softmax.variant
-def by_hand(scores, mask):
-    total = scores + mask
+def by_hand(scores, M):
+    total = scores + M
     largest = total.amax(dim=-1, keepdim=True).detach()  # a common shift changes nothing, so it needs no gradient
     exps = (total - largest.clamp(min=-1e30)).exp()
     sums = exps.sum(dim=-1, keepdim=True)
@@ -222,21 +259,21 @@ def by_hand(scores, mask):
 
 
 @masked_softmax.variant
-def a_little_in_the_denominator(scores, mask):
-    largest = (scores + mask).amax(dim=-1, keepdim=True).clamp(min=-1e4)
-    exps = (scores.masked_fill(mask < 0, -INF) - largest).exp()
+def a_little_in_the_denominator(scores, M):
+    largest = (scores + M).amax(dim=-1, keepdim=True).clamp(min=-1e4)
+    exps = (scores.masked_fill(M < 0, -INF) - largest).exp()
     return exps / (exps.sum(dim=-1, keepdim=True) + 1e-9)
 
 
 @masked_softmax.variant
-def large_negative_and_zeros_after(scores, mask):
-    return (scores + mask.clamp(min=-1e9)).softmax(dim=-1) * (mask == 0)
+def large_negative_and_zeros_after(scores, M):
+    return (scores + M.clamp(min=-1e9)).softmax(dim=-1) * (M == 0)
 
 
 @masked_softmax.variant
-def row_by_row(scores, mask):
+def row_by_row(scores, M):
     weights = scores * 0
-    for i, allowed in enumerate(mask == 0):
+    for i, allowed in enumerate(M == 0):
         if allowed.any():
             weights[i, allowed] = scores[i, allowed].softmax(dim=0)
     return weights

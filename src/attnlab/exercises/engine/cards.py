@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 SYMBOL = {"correct": "✓", "recognised": "✗", "unrecognised": "✗", "internal": "!"}
 SYMBOL |= dict.fromkeys(("untouched", "missing", "unavailable"), "○")
+BULLET = "• "
 COLOUR = {"✓": "#1a7f4b", "✗": "#c2410c", "○": "#64748b", "!": "#64748b", "?": "#2563eb", "→": "#2563eb"}
 
 
@@ -31,7 +32,8 @@ class Verdict:
     """A judgement. `status` is correct, recognised, unrecognised, untouched, missing, unavailable or internal.
 
     `turns` are the names of the recognised wrong turns, one tuple a reading; `remarks` name the hard probes that fail
-    beyond them. Texts may mark code with backticks.
+    beyond them. The hint stands below the diagnosis: the first `diagnosed` words, or all. Texts may mark code with
+    backticks.
     """
 
     status: str
@@ -44,6 +46,7 @@ class Verdict:
     remarks: tuple[str, ...] = ()
     comparison: Comparison | None = None
     hint: str = ""
+    diagnosed: int | None = None
     seen_in: tuple[str, ...] = ()
     extras: list[str] = field(default_factory=list)
 
@@ -62,27 +65,29 @@ class Verdict:
 
     def __str__(self) -> str:
         lines = [f"{self.symbol} {self.title}  ({self.heading})"]
-        lines += [f"  {text}" for text in self.words]
+        lines += [f"  {text}" for text, _ in self._said()]
         if self.comparison:
             for label, text in self._rows():
                 lines += [f"  {label}", *(f"    {line}" for line in text.splitlines())]
         lines += [f"  {text}" for text in self.extras]
-        if self.hint:
-            lines.append(f"  {self._asks}")
         if self.seen_in:
             lines.append(f"  Seen in the wild: {', '.join(self.seen_in)}")
         return "\n".join(lines)
 
-    @property
-    def _asks(self) -> str:
-        return f"Ask yourself: {self.hint}" if self.hint.endswith("?") else self.hint
+    def _said(self) -> list[tuple[str, str]]:
+        """The words and the question, each with its style."""
+        said = [(text, "padding-left:.7em;text-indent:-.7em" * text.startswith(BULLET)) for text in self.words]
+        if self.hint:
+            asks = f"Ask yourself: {self.hint}" if self.hint.endswith("?") else self.hint
+            said.insert(len(said) if self.diagnosed is None else self.diagnosed, (asks, "font-style:italic"))
+        return said
 
     def _rows(self) -> list[tuple[str, str]]:
         shown = self.comparison
         return list(zip(shown.labels, (shown.call, shown.expected, shown.received), strict=True))
 
     def _repr_html_(self) -> str:
-        parts = [_paragraph(text) for text in self.words]
+        parts = [_paragraph(text, style) for text, style in self._said()]
         if self.comparison:
             call, *sides = (
                 f'<div style="min-width:0"><div style="opacity:.75;font-size:.85em">{label}</div>{_code(text)}</div>'
@@ -92,8 +97,6 @@ class Verdict:
             beside = f'<div style="display:grid;gap:.2em 1.2em;grid-template-columns:{columns}">{"".join(sides)}</div>'
             parts.append(call + beside)
         parts += [_paragraph(text) for text in self.extras]
-        if self.hint:
-            parts.append(_paragraph(self._asks, "font-style:italic"))
         if self.seen_in:
             parts.append(_paragraph(f"Seen in the wild: {', '.join(self.seen_in)}", "opacity:.75;font-size:.85em"))
         return _card(self.symbol, self.title, self.heading, "".join(parts))

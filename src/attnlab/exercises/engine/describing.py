@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import implementations
-from .cards import Comparison, Verdict
+from .cards import BULLET, Comparison, Verdict
 from .comparing import agree, precision
 from .running import KEPT_OUTPUT, Observation
 from .tensors import INSTALL
-from .values import about_numbers, numbers, value
+from .values import about_numbers, numbers, unseen_difference, value
 
 if TYPE_CHECKING:
     from .judging import Answer, Recognised
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 class Difference(NamedTuple):
     """A call on which an answer is wrong: its probe, what the reference does and what the answer does.
 
-    Where all values agree, `by` is the place of the gradient that does not.
+    Where all values agree, `by` is the place of the gradient that does not. `shows` are the recognised wrong turns
+    that can be seen there.
     """
 
     probe: Probe
     expected: Observation
     received: Observation
     by: int | None = None
+    shows: frozenset[str] = frozenset()
 
 
 # What torch's messages on gradients mean for the one who wrote the code.
@@ -52,30 +54,36 @@ def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Ve
     exercise, wrong = answer.exercise, answer.exercise.wrong
     surplus = [exercise.hard[i] for i in recognised.surplus]
     misjudged = implementations.misjudged(answer) if exercise.tests else []
-    found = None if exercise.tests else _clearest_difference(answer)
-    words, hint, seen = [], "", ()
     turns = [reading for reading in recognised.readings if reading]
+    found = None if exercise.tests else _clearest_difference(answer, turns)
+    words, hint, seen = [], "", ()
     if turns:
         title = "A known mistake" if len(turns[0]) == 1 else "Two known mistakes at once"
         title = title if len(turns) == 1 else "One of these mistakes"
-        texts = [" And: ".join(wrong[name].text for name in reading) for reading in turns]
-        words.append(texts[0] if len(texts) == 1 else "Either: " + " — or: ".join(texts))
-        named = [wrong[name] for reading in turns for name in reading]
-        hint = next((w.hint for w in named if w.hint), "")
-        seen = tuple(dict.fromkeys(w.seen_in for w in named if w.seen_in))
+        shown = found.shows if found else frozenset()
+        # The text begins with what the picture below it shows, and the question asks about that.
+        ordered = [sorted(reading, key=lambda name: name not in shown) for reading in turns]
+        texts = [" And: ".join(wrong[name].text for name in reading) for reading in ordered]
+        words += texts if len(texts) == 1 else [BULLET + text for text in texts]
+        asked = [wrong[name].hint for reading in ordered for name in reading if name in shown or not shown]
+        hint = next(filter(None, asked), "")
+        seen = tuple(wrong[name].seen_in for reading in turns for name in reading if wrong[name].seen_in)
     elif recognised.readings:
         title = "Nearly: some are misjudged" if exercise.tests else "Right on ordinary inputs, not on every input"
     else:
         title = "Not right yet"
         words += [] if exercise.tests else unrecognised(answer, found)
         hint = f"`{exercise.call}.hint()` gives a hint."
+    diagnosed = len(words) if turns else None
     if exercise.tests:
         words += implementations.words(answer, misjudged)
         seen += tuple(p.seen_in for p, o in misjudged[: implementations.SAID] if p.seen_in and not o.failure)
     else:
-        words += [("And beyond that: " if turns else "") + text for text in dict.fromkeys(p.remark for p in surplus)]
+        told = dict.fromkeys(p.remark for p in sorted(surplus, key=lambda p: p is not found.probe))
+        words += [("And beyond that: " if turns else "") + text for text in told]
     if found and found.by is not None and answer.values_right():
         words.insert(0, "The forward result is right; the gradient is not.")
+        diagnosed = diagnosed and diagnosed + 1
     comparison = implementations.comparison(answer, misjudged) if misjudged else found and _comparison(answer, found)
     return Verdict(
         "recognised" if turns or recognised.surplus else "unrecognised",
@@ -86,31 +94,40 @@ def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Ve
         remarks=tuple(probe.name for probe in surplus),
         comparison=comparison,
         hint=hint,
+        diagnosed=diagnosed,
         seen_in=tuple(dict.fromkeys(seen)),
         extras=extras(answer, found),
     )
 
 
-def _clearest_difference(answer: Answer) -> Difference | None:
-    """The call to show: where values differ, if any do; where only gradients do, which."""
+def _clearest_difference(answer: Answer, readings: list[tuple[str, ...]]) -> Difference | None:
+    """The call to show: the one that shows most of the recognised wrong turns, and among those the easiest to read.
+
+    Where values differ on some call of a tier, it is one of these; where only gradients do, the first of them is shown.
+    """
+    found = []
     for tier, mine in (("ordinary", answer.ordinary), ("hard", answer.hard)):
         probes = answer.exercise.probes_of(tier, answer.seed)
         values = list(answer.differences(0, tier, forward=True))
-        if wrong := values or list(answer.differences(0, tier)):
-            i = min(wrong, key=lambda i: sum(np.size(a) for a in probes[i].arguments))  # the easiest to read
-            expected = answer.exercise.does(0, tier, i, answer.seed)
-            return Difference(probes[i], expected, mine[i], None if values else answer.wrong_gradient(tier, i))
-    return None
+        for i in values or answer.differences(0, tier):
+            shows = frozenset().union(*(answer.shows(r, tier, i, forward=bool(values)) for r in readings))
+            by = None if values else answer.wrong_gradient(tier, i)
+            difference = Difference(probes[i], answer.exercise.does(0, tier, i, answer.seed), mine[i], by, shows)
+            found.append(((-len(shows), tier == "hard", sum(np.size(a) for a in probes[i].arguments)), difference))
+    return min(found, key=lambda each: each[0])[1] if found else None
 
 
 def _comparison(answer: Answer, found: Difference) -> Comparison:
     names, probe = answer.exercise.parameters, found.probe
     given = [f"{name} ={_below(value(a))}" for name, a in zip(names, probe.arguments, strict=True)]
     if found.by is None:
-        return Comparison("\n".join(given), _result(found.expected, names), _result(found.received, names))
+        sides = [_result(found.expected, names), _result(found.received, names)]
+        sides[1] += unseen_difference(found.expected.array, found.received.array)
+        return Comparison("\n".join(given), *sides)
     given.append("loss = (result * cos([1, 2, 3, …])).sum()")
     sides = [o.gradients[found.by] for o in (found.expected, found.received)]
     shown = ["no gradient arrives" if side is None else value(side) for side in sides]
+    shown[1] += unseen_difference(*sides)
     by = answer.exercise.gradient_of[found.by]
     labels = ("Called with", f"Expected gradient of the loss with respect to {by}", "Gradient through your function")
     return Comparison("\n".join(given), *shown, labels)
@@ -184,7 +201,7 @@ def unrecognised(answer: Answer, found: Difference | None) -> list[str]:
     """What can be said about an answer that no twin explains, the most telling first."""
     if found is None:
         return ["It gave numbers on too few inputs to be judged."]
-    probe, expected, received, by = found
+    probe, expected, received, by, _ = found
     names = answer.exercise.parameters
     if by is not None:
         return _about_gradient(expected.gradients[by], received.gradients[by], answer.exercise.gradient_of[by])

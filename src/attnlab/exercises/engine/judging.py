@@ -97,6 +97,20 @@ class Answer:
             if mine is not None and not probes[i].advice and not self._same(index, tier, i, mine, forward):
                 yield i
 
+    def shows(self, reading: tuple[str, ...], tier: str, i: int, *, forward: bool) -> set[str]:
+        """The wrong turns of a reading that can be seen on one probe: each makes a difference, alone and to the rest.
+
+        Alignment cannot be seen on a square mask, and no wrong scale where another mistake makes all numbers NaN.
+        """
+        does = {twin.turns: index for index, twin in enumerate(self.exercise.twins)}
+
+        def differ(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+            seen = self.exercise.does(does[other], tier, i, self.seed)
+            return not self._same(does[one], tier, i, seen, forward)
+
+        rest = {turn: tuple(other for other in reading if other != turn) for turn in reading}
+        return {turn for turn in reading if differ((), (turn,)) and differ(rest[turn], reading)}
+
     def values_right(self) -> bool:
         """True where no value differs from the reference's on any probe, gradients aside."""
         return not any(True for tier in ("ordinary", "hard") for _ in self.differences(0, tier, forward=True))

@@ -11,7 +11,7 @@ from typing import Any
 class Wrong:
     """One wrong turn: what went wrong, in words that teach; a public report where it was seen; a question that helps.
 
-    `same_as` names another wrong turn that is the same function on every input: the card then reads "either … or …".
+    `same_as` names another wrong turn that is the same function on every input: the card then lists both.
     """
 
     text: str

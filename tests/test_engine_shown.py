@@ -1,0 +1,113 @@
+"""Text, question and the numbers of a card agree: what is named first can be seen in the call that is shown."""
+
+import numpy as np
+import pytest
+
+from attnlab.exercises import ch1_weights as ch1
+from attnlab.exercises import ch2_scoring as ch2
+from attnlab.exercises import ch3_matrix_and_masks as ch3
+from attnlab.exercises.engine import Probe, Wrong, exercise
+from attnlab.exercises.engine.describing import _clearest_difference
+from attnlab.exercises.engine.judging import Answer
+
+
+def toy():
+    """Twice the last row of x. Which row cannot be seen where there is one; three hard inputs, the smallest last."""
+
+    @exercise("9.4", points=1, section="Toys", statement="", hints=["Which row?"])
+    def last_row_doubled(x):
+        """x (n, d) → (d,)"""
+        return 2.0 * x[-1]
+
+    # The one row comes first and is the smallest; the smaller of the two that show which row comes last.
+    last_row_doubled.probes(lambda rng: [(rng.normal(size=shape),) for shape in ((1, 2), (3, 4), (2, 3))])
+    last_row_doubled.hard_probes(
+        lambda: {
+            "many columns": Probe((np.full((1, 9), -1.0),), "Many columns."),
+            "huge": Probe((np.full((2, 2), 1e200),), "Huge."),
+            "a column": Probe((np.array([[0.0]]),), "One number."),
+        }
+    )
+
+    @last_row_doubled.choice_points(
+        row={"first": Wrong("The first row.", hint="First?")},
+        factor={"three": Wrong("Three.", hint="Three?"), "minus": Wrong("Sign.")},
+        huge={"nan": Wrong("Not a number.", hint="Huge?")},
+    )
+    def _(x, *, row="last", factor="two", huge="fine"):
+        y = x[0 if row == "first" else -1] * {"two": 2.0, "three": 3.0, "minus": -2.0}[factor]
+        return np.where(np.abs(x[0]) > 1e100, np.nan, y) if huge == "nan" else y
+
+    return last_row_doubled
+
+
+def test_the_smallest_call_that_shows_both_mistakes_is_shown():
+    both = toy().judge(lambda x: 3 * x[0])
+    assert both.turns == (("row: first", "factor: three"),) and "shape (2, 3)" in both.comparison.call
+    assert both.words == ["The first row. And: Three."] and both.hint == "First?"
+    one = toy().judge(lambda x: 3 * x[-1])
+    assert one.turns == (("factor: three",),) and "shape (1, 2)" in one.comparison.call
+
+
+def test_where_no_call_shows_both_the_text_and_the_question_begin_with_the_one_in_the_picture():
+    # Which sign is lost where all is NaN, and NaN is seen on no ordinary input.
+    def huge_is_nan(factor):
+        return lambda x: np.where(np.abs(x[0]) > 1e100, np.nan, factor * x[-1])
+
+    three, minus = toy().judge(huge_is_nan(3)), toy().judge(huge_is_nan(-2))
+    assert three.turns == (("factor: three", "huge: nan"),) and "shape (1, 2)" in three.comparison.call
+    assert three.words == ["Three. And: Not a number."] and three.hint == "Three?"
+    assert minus.words == ["Sign. And: Not a number."] and minus.hint == ""  # no question on what cannot be seen
+
+
+def test_the_remark_on_the_call_that_is_shown_comes_first():
+    verdict = toy().judge(lambda x: 2 * x[-1] if 1 < x.shape[1] < 9 else 0 * x[-1] + 7)
+    assert verdict.remarks == ("many columns", "a column") and "[[0.]]" in verdict.comparison.call
+    assert verdict.words == ["One number.", "Many columns."]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda n_q, n_k: np.triu(np.ones((n_q, n_k), dtype=bool), 1),
+        lambda n_q, n_k: np.tril(np.ones((n_q, n_k))),
+    ],
+)
+def test_alignment_is_told_beside_a_mask_that_shows_it(answer):
+    verdict = ch3.causal_mask.judge(answer)
+    n_q, n_k = (int(line.split("=")[1]) for line in verdict.comparison.call.splitlines())
+    assert len(verdict.turns[0]) == 2 and verdict.words[0].startswith("The *first* query") and n_q < n_k
+    assert "cached" in verdict.hint
+
+
+def test_a_mistake_in_another_convention_than_the_one_shown_is_told_last():
+    wrong = {"mha": lambda a: a, "additive": lambda a: np.where(a, 0.0, -1e9)}
+    verdict = ch3.convert_mask.judge(lambda a, c: wrong[c](a) if c in wrong else ch3.convert_mask.reference(a, c))
+    assert verdict.comparison.call.endswith("convention = additive") and "−1e9" in verdict.hint
+    assert verdict.words[0].startswith("A large finite number") and ' And: For "mha"' in verdict.words[0]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [ch1.masked_weights, ch2.entropy_of_weights, ch3.causal_mask, ch3.convert_mask, ch3.masked_mean],
+    ids=lambda e: e.name,
+)
+def test_every_pair_of_mistakes_begins_with_one_that_shows(one):
+    single = {twin.turns: index for index, twin in enumerate(one.twins)}
+    pairs = 0
+    for twin in one.twins:
+        verdict = one.judge(twin.function)
+        if not verdict.turns or len(verdict.turns[0]) == 1:
+            continue
+        answer = Answer(one, twin.function, 2017)
+        answer.run(5)
+        probe = _clearest_difference(answer, list(verdict.turns)).probe
+        tier = "hard" if probe.name else "ordinary"
+        i = next(i for i, each in enumerate(one.probes_of(tier, 2017)) if each is probe)
+        seen = getattr(answer, tier)[i]
+        lead = verdict.words[0].removeprefix("• ").split(" And: ")[0]
+        named = [name for reading in verdict.turns for name in reading if one.wrong[name].text == lead]
+        shown = [not answer._same(0, tier, i, one.does(single[name,], tier, i, 2017)) for name in named]
+        assert any(shown) and not answer._same(0, tier, i, seen), twin.turns
+        pairs += 1
+    assert pairs > 20
