@@ -8,7 +8,7 @@ const SCORES = { // formula, remark, and the score itself
   scaled_dot: ['q · k / √2', 'The same keys win as with dot; weights are more even.',
     (q, k) => times(q, k) / Math.SQRT2],
   additive: ['v · tanh(W_q q + W_k k)', `W_q = [[1, 0], [−1, 1], [1, 0]], W_k = [[−1, 1], [−1, −1], [1, 0]],
-    v = [1, 2, 3]. At [1, 1] neither the longest key wins nor the nearest; |s| < 6.`,
+    v = [1, 2, 3]. At [1, 1] k₅ wins, neither long nor nearest; |s| < 6.`,
     (q, k) => V.reduce((sum, v, i) => sum + v * Math.tanh(times(W_Q[i], q) + times(W_K[i], k)), 0)],
   gaussian: ['−‖q − k‖² / (2√2)',
     'The nearest key wins. Width² is √2: keys of equal norm keep the ratios of scaled dot.',

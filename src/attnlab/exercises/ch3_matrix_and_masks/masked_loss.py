@@ -12,7 +12,7 @@ from ..engine import Probe, Wrong, exercise
     section="Padding, followed to the end",
     statement=(
         "The loss of a language model, without its padding: at each real position minus the logarithm of the weight\n"
-        "that softmax gives to the right label, averaged over the real positions; where there are none, the loss is 0.\n"
+        "that softmax gives to the right label, averaged over the real positions; if there are none, the loss is 0.\n"
         "Logits may be as large as 1000: there `-np.log(softmax(logits))` breaks, with the logarithm of a weight 0.\n"
         "For the logits [2, 0], [0, 2], [0, 4], the labels 0, 1, 0 and a last position that is padding, the loss is\n"
         "0.1269; with the padding counted it would be 1.4240."

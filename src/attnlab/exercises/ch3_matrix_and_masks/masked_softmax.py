@@ -18,9 +18,9 @@ INF = float("inf")
         "*and* gradient are checked, so stay with tensors all the way. If you left out the part on derivatives, leave\n"
         "this out, too: no other exercise here needs PyTorch.\n"
         "\n"
-        "`import torch` first, and use `torch.softmax`; `attnlab` has all of this, so leave it aside. What NumPy calls\n"
-        "`np.where`, `.any(axis=-1)` and `keepdims=True` is `torch.where`, `.any(dim=-1)` and `keepdim=True` here.\n"
-        "Both count every number but 0 as true, −∞ too."
+        "`import torch` first, and use `torch.softmax`; `attnlab` has all of this, so leave it aside. What NumPy\n"
+        "calls `np.where`, `.any(axis=-1)` and `keepdims=True`, torch calls `torch.where`, `.any(dim=-1)` and\n"
+        "`keepdim=True`. Both count every number but 0 as true, −∞ too."
     ),
     hints=[
         "Softmax of a row of −∞ is 0/0. Where does that NaN arise first: in the result, or before it? And which rows "
@@ -34,8 +34,8 @@ INF = float("inf")
 def masked_softmax(scores, M):
     """Softmax over the allowed keys, for tensors.
 
-    scores (n_q, n_k); M (n_q, n_k), additive: 0 = may attend, −∞ = may not
-    → weights (n_q, n_k)
+    scores (n_q, n_k); M (n_q, n_k), additive:
+    0 = may attend, −∞ = may not → weights (n_q, n_k)
     """
     empty = M.isneginf().all(dim=-1, keepdim=True)  # (n_q, 1)
     # Before softmax: a NaN that arises there would stay in the gradient.
@@ -51,10 +51,7 @@ def _(rng):
         # Each row and each column allows something and forbids something, for a turned mask and another axis to show.
         while any(np.isin(allowed.mean(axis), (0, 1)).any() for axis in (0, 1)) or allowed.mean() == 0.5:
             allowed = rng.random(shape) < 0.6
-        if shape == (
-            3,
-            4,
-        ):  # one row allows all, as the last of a causal mask: taken as truth values, its zeros are false
+        if shape == (3, 4):  # One row allows all, as the last of a causal mask. As truth values its zeros are false.
             allowed[rng.integers(3)] = True
         cases.append((rng.normal(size=shape) * 1.5, _numbers(allowed)))
     return [*cases, tuple(a.astype(np.float32) for a in cases[0])]
@@ -102,9 +99,9 @@ def _():
         "a score that is not a number": Probe(
             (np.array([[np.nan, 1.0], [0.5, 2.0]]), np.zeros((2, 2))),
             "a NaN among the scores themselves, from an accident in an earlier layer, comes out as weights of 0, and "
-            "nobody sees it: what cleans NaN from empty rows (`nan_to_num`, say) cleans every other away. And the "
-            "gradient is right by chance: softmax still gives NaN there, and filling in −∞ happens to write 0 over it. "
-            "Give empty rows harmless scores *before* softmax, and there is nothing to clean.",
+            "nobody sees it: what cleans NaN from empty rows (`nan_to_num`, say) cleans every other away. And if there "
+            "is something to clean in empty rows, your gradient is right by chance: filling in −∞ happens to write 0 "
+            "over the NaN. Harmless scores in empty rows *before* softmax leave nothing to clean.",
             advice=True,
         ),
         "float16": Probe(

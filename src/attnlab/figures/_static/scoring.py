@@ -29,8 +29,8 @@ SCORES = {  # formula, remark, and the score itself
     ),
     "additive": (
         "v · tanh(W_q q + W_k k)",
-        "W_q = [[1, 0], [−1, 1], [1, 0]], W_k = [[−1, 1], [−1, −1], [1, 0]], v = [1, 2, 3]. At [1, 1] neither "
-        "the longest key wins nor the nearest; |s| < 6.",
+        "W_q = [[1, 0], [−1, 1], [1, 0]], W_k = [[−1, 1], [−1, −1], [1, 0]], v = [1, 2, 3]. At [1, 1] k₅ wins, "
+        "neither long nor nearest; |s| < 6.",
         additive,
     ),
     "gaussian": (
