@@ -30,23 +30,14 @@ def in_order(text, *parts):
 def test_the_question_stands_between_the_diagnosis_and_the_numbers():
     unscaled = attend.judge(lambda q, k, v: softmax(k @ q) @ v)
     shape_only = ch3.check_causal.judge(lambda attention: True)
-    half = ch1.masked_weights.judge(lambda s, a: softmax(np.where(a, s, -100.0)) if s.any() else s)
+    unknown = weights_of.judge(lambda s: s**2)
     for verdict, parts in (
         (unscaled, ("not divided by √d_k", "Ask yourself: ", "Called with", "Seen in the wild")),
-        (
-            shape_only,
-            (
-                "looks at the shape alone",
-                "Ask yourself: ",
-                "Of 12 implementations",
-                "Let through",
-                "Your test was given",
-            ),
-        ),
-        (half, (half.words[-1][:30], "masked_weights.hint()", "Called with")),
+        (shape_only, ("looks at the shape alone", "Ask yourself: ", "Of 12 implementations", "Your test was given")),
+        (unknown, (unknown.words[0][:20], "stable_softmax.hint()", "Called with")),
     ):
         assert in_order(str(verdict), *parts) and in_order(verdict._repr_html_(), *parts), parts
-        assert str(verdict).count(verdict.hint) == verdict._repr_html_().count(verdict.hint.split("`")[-1]) == 1
+        assert str(verdict).count(verdict.hint) == 1
 
 
 def test_the_question_stands_above_what_goes_beyond_the_diagnosis():

@@ -60,6 +60,49 @@ def test_where_no_call_shows_both_the_text_and_the_question_begin_with_the_one_i
     assert minus.words == ["Sign. And: Not a number."] and minus.hint == ""  # no question on what cannot be seen
 
 
+def test_a_mistake_that_shows_only_beside_the_other_does_not_count():
+    @exercise("9.7", points=1, section="Toys", statement="", hints=["Twice."])
+    def doubled(x):
+        return 2.0 * x
+
+    doubled.probes(lambda rng: [(np.array([4.0]),), (np.array([4.0, 9.0]),)])
+
+    @doubled.choice_points(factor={"three": Wrong("Three.")}, limit={"ten": Wrong("Cut at 10.")})
+    def _(x, *, factor="two", limit="none"):
+        return np.minimum(x * {"two": 2.0, "three": 3.0}[factor], 10 if limit == "ten" else np.inf)
+
+    # 2 · 4 is below 10: that a right factor would be cut too can be seen beside 2 · 9 alone.
+    assert "shape (2,)" in doubled.judge(lambda x: np.minimum(3 * x, 10)).comparison.call
+
+
+def with_gradients():
+    """2x, in torch. Where x is cut off can be seen in gradients alone; its two mistakes are declared first."""
+
+    @exercise("9.6", points=1, section="Toys", statement="", hints=["Twice."], gradient_of=["x"])
+    def doubled(x):
+        return 2.0 * x
+
+    doubled.probes(lambda rng: [(rng.normal(size=n),) for n in (3, 4)])
+
+    @doubled.choice_points(cut={"off": Wrong("Cut off.", hint="Cut?")}, factor={"three": Wrong("Three.", hint="3?")})
+    def _(x, *, cut="not", factor="two"):
+        return (x.detach() if cut == "off" else x) * {"two": 2.0, "three": 3.0}[factor]
+
+    return doubled
+
+
+def test_what_only_gradients_show_is_told_last_where_values_are_shown():
+    both = with_gradients().judge(lambda x: 3 * x.detach())
+    assert both.turns == (("cut: off", "factor: three"),) and both.comparison.labels[1] == "Expected"
+    assert both.words == ["Three. And: Cut off."] and both.hint == "3?"
+
+
+def test_the_question_stands_below_the_diagnosis_of_a_gradient():
+    lines = str(with_gradients().judge(lambda x: 2 * x.detach())).splitlines()
+    said = ["The forward result is right; the gradient is not.", "Cut off.", "Ask yourself: Cut?", "Called with"]
+    assert [line.strip() for line in lines[1:5]] == said
+
+
 def test_the_remark_on_the_call_that_is_shown_comes_first():
     verdict = toy().judge(lambda x: 2 * x[-1] if 1 < x.shape[1] < 9 else 0 * x[-1] + 7)
     assert verdict.remarks == ("many columns", "a column") and "[[0.]]" in verdict.comparison.call
