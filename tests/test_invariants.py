@@ -18,7 +18,7 @@ LIKE = {
     "torch float32": FLOAT32,
     "torch float64": FLOAT64,
 }
-OWN_CAUSAL = ("poison_padding", "permute_keys", "duplicate_keys")
+OWN_CAUSAL = ("permute_keys", "duplicate_keys")
 ALL = [
     "poison_future",
     "poison_padding",

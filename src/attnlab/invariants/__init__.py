@@ -78,9 +78,9 @@ def check_all(
 
     leave_out names the ones that an attention does not promise:
 
-    "poison_padding", "permute_keys", "duplicate_keys"            where it is causal by itself, and ignores the mask
+    "permute_keys", "duplicate_keys"                              where it is causal by itself, and ignores the mask
     "poison_future", "poison_padding", "incremental_equals_full"  where it has no mask at all
-    "shift_scores"                                                where its score is no dot product
+    "shift_scores"                                                where its score is not linear in the key
 
     A function that raises an exception breaks the invariant: its row says which one.  Raises ValueError for other
     names.

@@ -59,8 +59,8 @@ def shift_scores(
 ) -> Report:
     """The same vector c added to every key adds q · c to all scores of a query: softmax takes no notice.
 
-    This is true of **dot-product** scores followed by softmax.  Gaussian and additive scores and linear attention do
-    not promise it.
+    This is true of scores that are linear in the key, as **dot-product** scores are, followed by softmax.  Gaussian and
+    additive scores and linear attention do not promise it.
     """
     asked = Asked(attention, like)
     rng = np.random.default_rng(seed)

@@ -82,8 +82,9 @@ def to_four_axes(mask: Array) -> Array:
     broadcast.  For torch's `F.scaled_dot_product_attention(attn_mask=…)` on queries (B, H, n_q, d_k), for
     `jax.nn.dot_product_attention(mask=…)` and flax's `dot_product_attention(mask=…)`, for ONNX's `Attention`.
 
-    torch and ONNX accept (B, n_q, n_k) too, and take B for the heads: an error where B is not H, silence where it is.
-    jax wants exactly four axes.  What these APIs return for a row that allows nothing differs: `attnlab.conventions`.
+    torch and ONNX accept (B, n_q, n_k) too, and take B for the heads: an error where B is neither 1 nor H, else
+    silence.  jax wants exactly four axes.  What these APIs return for a row that allows nothing differs: see
+    `attnlab.conventions`.
 
     Raises TypeError for masks that are not boolean, ValueError for fewer than two axes or more than four.
     """
