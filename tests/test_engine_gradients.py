@@ -306,6 +306,26 @@ def test_without_torch_the_card_says_what_to_install_and_blames_nobody():
     assert "`pip install torch`" in said and "✗" not in said and "graded: ○ This exercise needs PyTorch" in said
 
 
+ABSENT = ["sys.modules['torch'] = None", "sys.meta_path.insert(0, NotThere())"]
+
+
+@pytest.mark.parametrize("torch", ["import torch", *ABSENT])
+def test_the_gap_itself_says_so_too_since_a_cell_that_imports_torch_leaves_it(torch):
+    said = in_a_session(f"""
+        import sys
+        class NotThere:
+            def find_spec(self, name, *_):
+                if name.split(".")[0] == "torch":
+                    raise ModuleNotFoundError(name)
+        {torch}
+        from attnlab.exercises.ch3_matrix_and_masks.masked_softmax import masked_softmax as one
+        def untouched(scores, M):
+            ...
+        one.check(untouched)
+    """)
+    assert said.startswith("○ This exercise needs PyTorch" if torch in ABSENT else "○ Not attempted yet")
+
+
 def test_nbgrader_gets_an_error_for_a_wrong_gradient_and_none_for_a_right_one(monkeypatch, capsys):
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     with pytest.raises(AssertionError, match="the gradient is not"):

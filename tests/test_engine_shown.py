@@ -44,7 +44,7 @@ def toy():
 def test_the_smallest_call_that_shows_both_mistakes_is_shown():
     both = toy().judge(lambda x: 3 * x[0])
     assert both.turns == (("row: first", "factor: three"),) and "shape (2, 3)" in both.comparison.call
-    assert both.words == ["The first row. And: Three."] and both.hint == "First?"
+    assert both.words == ["The first row.", "And: Three."] and both.hint == "First?"
     one = toy().judge(lambda x: 3 * x[-1])
     assert one.turns == (("factor: three",),) and "shape (1, 2)" in one.comparison.call
 
@@ -56,8 +56,8 @@ def test_where_no_call_shows_both_the_text_and_the_question_begin_with_the_one_i
 
     three, minus = toy().judge(huge_is_nan(3)), toy().judge(huge_is_nan(-2))
     assert three.turns == (("factor: three", "huge: nan"),) and "shape (1, 2)" in three.comparison.call
-    assert three.words == ["Three. And: Not a number."] and three.hint == "Three?"
-    assert minus.words == ["Sign. And: Not a number."] and minus.hint == ""  # no question on what cannot be seen
+    assert three.words == ["Three.", "And: Not a number."] and three.hint == "Three?"
+    assert minus.words == ["Sign.", "And: Not a number."] and minus.hint == ""  # no question on what cannot be seen
 
 
 def test_a_mistake_that_shows_only_beside_the_other_does_not_count():
@@ -94,7 +94,7 @@ def with_gradients():
 def test_what_only_gradients_show_is_told_last_where_values_are_shown():
     both = with_gradients().judge(lambda x: 3 * x.detach())
     assert both.turns == (("cut: off", "factor: three"),) and both.comparison.labels[1] == "Expected"
-    assert both.words == ["Three. And: Cut off."] and both.hint == "3?"
+    assert both.words == ["Three.", "And: Cut off."] and both.hint == "3?"
 
 
 def test_the_question_stands_below_the_diagnosis_of_a_gradient():
@@ -119,15 +119,16 @@ def test_the_remark_on_the_call_that_is_shown_comes_first():
 def test_alignment_is_told_beside_a_mask_that_shows_it(answer):
     verdict = ch3.causal_mask.judge(answer)
     n_q, n_k = (int(line.split("=")[1]) for line in verdict.comparison.call.splitlines())
-    assert len(verdict.turns[0]) == 2 and verdict.words[0].startswith("The *first* query") and n_q < n_k
-    assert "cached" in verdict.hint
+    told = [word.removeprefix("And: ") for word in verdict.words]
+    assert len(told) == len(verdict.turns[0]) == 2 and n_q < n_k
+    assert [word for word in told if word.startswith("The *first* query is lined up with the first key.")]
 
 
 def test_a_mistake_in_another_convention_than_the_one_shown_is_told_last():
     wrong = {"mha": lambda a: a, "additive": lambda a: np.where(a, 0.0, -1e9)}
     verdict = ch3.convert_mask.judge(lambda a, c: wrong[c](a) if c in wrong else ch3.convert_mask.reference(a, c))
     assert verdict.comparison.call.endswith("convention = additive") and "−1e9" in verdict.hint
-    assert verdict.words[0].startswith("A large finite number") and ' And: For "mha"' in verdict.words[0]
+    assert verdict.words[0].startswith("A large finite number") and verdict.words[1].startswith('And: For "mha"')
 
 
 @pytest.mark.parametrize(

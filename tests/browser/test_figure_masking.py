@@ -256,3 +256,14 @@ def test_masks_as_attributes(show):
         assert mask_of(page) == expected
     host.evaluate("el => { el.setAttribute('mask', '0'.repeat(25)); el.removeAttribute('mask') }")
     assert mask_of(page) == PRESETS["causal"]
+
+
+def test_keys_that_are_the_pages_or_the_notebooks_paint_nothing(show):
+    page = show(figures.masking("none"), "<div style='height:3000px'></div>")
+    cell(page, 3, 0).focus()
+    for key in ("Shift+Enter", "Control+Enter", "PageDown"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(100)
+    assert mask_of(page) == " ".join(["11111"] * 5) and page.evaluate("scrollY") == 0
+    page.keyboard.press("Enter")
+    assert mask_of(page).split()[3] == "01111"

@@ -185,3 +185,15 @@ def test_a_preset_glides_and_arrives(show):
     page.get_by_role("slider", name="query q₁").press("Home")
     page.wait_for_timeout(450)
     assert state(page, "mixture")["q1"] == -3, "a hand stops the glide"
+
+
+@pytest.mark.parametrize("one", [figures.mixture(), figures.scoring()], ids=["mixture", "scoring"])
+def test_the_page_does_not_run_away_under_the_handle(show, one):
+    page = show("<div style='height:300px'></div>", one, "<div style='height:3000px'></div>")
+    page.evaluate("scrollTo(0, 200)")
+    page.get_by_role("slider", name="tip of the query").focus()
+    before = page.evaluate("scrollY")
+    for key in ("Home", "End", "PageUp", "PageDown"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(100)
+    assert page.evaluate("scrollY") == before

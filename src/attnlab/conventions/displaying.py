@@ -62,7 +62,8 @@ class Table:
         for row in self.rows:
             name, *cells = map(html.escape, _cells(row))
             name = re.sub(r"(?<=[_.])(?=\w)", "<wbr>", name)  # a long name may break between its parts
-            body += f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>\n'
+            body += f'<tr><th scope="row" style="text-align:left">{name}</th>'  # JupyterLab aligns to the right
+            body += "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>\n"
         notes = "".join(f"<p>{html.escape(note)}</p>\n" for note in self._notes())
         return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n{notes}"
 

@@ -39,8 +39,8 @@ class QueryFigure extends Figure {
     });
     handle.addEventListener('keydown', (e) => {
       const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowDown: [0, -1], ArrowUp: [0, 1] }[e.key];
+      if (step || /^(Home|End|Page)/.test(e.key)) e.preventDefault(); // a page must not run away under the figure
       if (!step) return;
-      e.preventDefault();
       const size = e.shiftKey ? 0.5 : 0.1;
       this.change(to(this.state.q1 + size * step[0], this.state.q2 + size * step[1]));
     });

@@ -142,8 +142,8 @@ class Masking extends Figure {
       const k = this.at, j = k % 5, next = { ArrowLeft: k - (j > 0), ArrowRight: k + (j < 4), ArrowUp: k - 5,
         ArrowDown: k + 5, Home: k - j, End: k - j + 4 }[e.key];
       if (next !== undefined) cells[next]?.focus();
-      else if (e.key === ' ' || e.key === 'Enter') set(k, flipped(k));
-      else return;
+      else if (e.key === ' ' || (e.key === 'Enter' && !(e.shiftKey || e.ctrlKey || e.metaKey))) set(k, flipped(k));
+      else if (!e.key.startsWith('Page')) return;
       e.preventDefault();
     });
   }

@@ -52,6 +52,15 @@ def _():
 
 
 @causal_mask.choice_points(
+    side={"future": LOOKAHEAD},
+    polarity=POLARITY,
+    diagonal={
+        "blocked": DIAGONAL_BLOCKED,
+        "one too far": Wrong(
+            "Each query sees one key too many, the next one: the token that it is to predict.",
+            hint="Which is the last key that the last query but one may see?",
+        ),
+    },
     align={
         "top-left": Wrong(
             "The *first* query is lined up with the first key. With a cache the first key is long past: the last query "
@@ -64,15 +73,6 @@ def _():
             hint="With more keys than queries, do the queries see more, or less?",
         ),
     },
-    diagonal={
-        "blocked": DIAGONAL_BLOCKED,
-        "one too far": Wrong(
-            "Each query sees one key too many, the next one: the token that it is to predict.",
-            hint="Which is the last key that the last query but one may see?",
-        ),
-    },
-    side={"future": LOOKAHEAD},
-    polarity=POLARITY,
     size={
         "n_q by n_q": Wrong(
             "The mask is square, n_q by n_q. It needs one column a key: (n_q, n_k).", hint="What is one column for?"

@@ -63,8 +63,11 @@ def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Ve
         shown = found.shows if found else frozenset()
         # The text begins with what the picture below it shows, and the question asks about that.
         ordered = [sorted(reading, key=lambda name: name not in shown) for reading in turns]
-        texts = [" And: ".join(wrong[name].text for name in reading) for reading in ordered]
-        words += texts if len(texts) == 1 else [BULLET + text for text in texts]
+        texts = [[wrong[name].text for name in reading] for reading in ordered]
+        if len(texts) == 1:
+            words += [texts[0][0], *("And: " + text for text in texts[0][1:])]
+        else:
+            words += [BULLET + " And: ".join(text) for text in texts]
         asked = [wrong[name].hint for reading in ordered for name in reading if name in shown or not shown]
         hint = next(filter(None, asked), "")
         seen = tuple(wrong[name].seen_in for reading in turns for name in reading if wrong[name].seen_in)

@@ -20,7 +20,7 @@ from .comparing import agree, precision, size
 from .deadline import within
 from .learner import untouched
 from .running import TIME_LIMIT, Observation, observe, session_kept
-from .tensors import missing_torch, tensor_makers
+from .tensors import missing_torch, tensor_makers, torch_is_there
 
 if TYPE_CHECKING:
     from .model import Exercise
@@ -187,11 +187,13 @@ def recognise(answer: Answer) -> Recognised:
 def judge(exercise: Exercise, function: Callable, seed: int, seconds: float = TIME_LIMIT) -> Verdict:
     """The verdict on `function`."""
     label = exercise.label
-    if untouched(function):
+    begun = not untouched(function)
+    # A cell that begins with `import torch` fails where there is none, and leaves the gap: say so then too.
+    if exercise.gradient_of and (begun or not torch_is_there()) and (why := missing_torch()):
+        return Verdict("unavailable", "This exercise needs PyTorch", [describing.without_torch(why)], **label)
+    if not begun:
         words = f"Replace the dots in {exercise.name} with your code, run that cell, then this one."
         return Verdict("untouched", "Not attempted yet", [words], **label)
-    if exercise.gradient_of and (why := missing_torch()):
-        return Verdict("unavailable", "This exercise needs PyTorch", [describing.without_torch(why)], **label)
     if getattr(_here, "judging", False):
         words = f"The function that is being checked calls a check itself. Move {exercise.call}.check() out of it."
         return Verdict("unrecognised", "A check inside the checked function", [words], **label)

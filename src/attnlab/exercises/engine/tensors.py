@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,14 @@ def tensor_makers() -> list[Callable]:
         return torch.tensor(argument, dtype=torch.float64 if isinstance(argument, float) else None)
 
     return [from_array, from_number]
+
+
+def torch_is_there() -> bool:
+    """Whether torch could be imported, without importing it."""
+    try:
+        return find_spec("torch") is not None
+    except (ImportError, ValueError):  # what stands in its way, or in its place
+        return False
 
 
 def missing_torch() -> str:
