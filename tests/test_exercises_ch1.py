@@ -1,52 +1,18 @@
-"""Chapter 1's exercises: the proof of the checker, and answers as people type them."""
-
-from pathlib import Path
+"""Chapter 1's exercises: answers as people type them. The proof of the checker: `test_exercises.py`."""
 
 import numpy as np
 import pytest
 
 from attnlab import softmax
 from attnlab.exercises import ch1_weights as ch1
-from attnlab.exercises.engine import exercises_of, prove, table
-from attnlab.exercises.engine.judging import Answer, recognise
-from attnlab.exercises.engine.proving import _as_answer
+from attnlab.exercises.engine import exercises_of
 
-ROOT = Path(__file__).parents[1]
-SEEDS = range(200)
 EXERCISES = exercises_of(ch1)
-
-
-@pytest.fixture(scope="module")
-def proofs():
-    return [prove(one, SEEDS) for one in EXERCISES]
-
-
-def test_every_twin_is_rejected_and_recognised_as_itself_over_two_hundred_seeds(proofs):
-    assert [f"{p.exercise.name}: {f}" for p in proofs for f in p.failures] == []
-    assert sum(p.mistakes for p in proofs) == sum(len(e.wrong) for e in EXERCISES)
-
-
-def test_the_proof_table_of_the_book_is_fresh(proofs):
-    printed = (ROOT / "book/_generated/proof.md").read_text("utf-8").splitlines()
-    rows = table(proofs).splitlines()[2:-1]  # without the head and the line "together", which counts all chapters
-    assert printed[0] == f"Seeds: {len(SEEDS)} for each line." and len(rows) == len(EXERCISES)
-    assert [row for row in rows if row not in printed] == []
-
-
-def test_a_twin_handed_in_anew_is_judged_as_the_proof_judged_it():
-    for one in EXERCISES:
-        for i in range(0, len(one.twins), 5):
-            answer = Answer(one, one.twins[i].function, seed=7)
-            answer.run(60)
-            assert recognise(answer) == recognise(_as_answer(one, i, 7))
 
 
 def test_what_the_chapter_must_have():
     assert sum(p.points for p in EXERCISES) == 13
-    assert [e.number for e in EXERCISES] == [f"1.{i}" for i in range(1, len(EXERCISES) + 1)]
-    assert len(EXERCISES) >= 6
     for one in EXERCISES:
-        assert len(one.hints) >= 2 and len(one.ordinary()) >= 4 and one.statement and one.variants, one.name
         kinds = {a.dtype.char for p in [*one.ordinary(), *one.hard] for a in p.arguments if isinstance(a, np.ndarray)}
         assert {"f", "d"} <= kinds, one.name
 
