@@ -14,6 +14,8 @@ from attnlab.exercises.engine.proving import _as_answer
 ROOT = Path(__file__).parents[1]
 SEEDS = range(200)
 CHAPTERS = sorted(m.name for m in pkgutil.iter_modules(attnlab.exercises.__path__) if m.name.startswith("ch"))
+# (exercise, answer, turns expected; () for correct)
+BY_HAND = [row for name in CHAPTERS for row in importlib.import_module(f"test_exercises_{name.split('_')[0]}").BY_HAND]
 
 
 @pytest.fixture(scope="module", params=CHAPTERS)
@@ -58,3 +60,13 @@ def test_what_an_exercise_must_have(exercises):
         assert len(one.hints) >= 2 and len(one.ordinary()) >= 4 and one.statement and one.variants, one.name
         # A notebook's code line holds 75 characters.
         assert max(map(len, one.stub.splitlines() + one.solution_source.splitlines())) <= 75, one.name
+
+
+@pytest.mark.parametrize(("one", "answer", "expected"), BY_HAND)
+def test_answers_as_people_type_them(one, answer, expected):
+    verdict = one.judge(answer)
+    if not expected:
+        assert verdict.correct, str(verdict)
+        return
+    readings = {expected} if len(expected) == 1 or expected in verdict.turns else {(name,) for name in expected}
+    assert set(verdict.turns) == readings and verdict.remarks == (), str(verdict)

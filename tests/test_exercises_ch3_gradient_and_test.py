@@ -7,19 +7,11 @@ import torch
 from attnlab import masks
 from attnlab.exercises.ch3_matrix_and_masks.check_causal import check_causal
 from attnlab.exercises.ch3_matrix_and_masks.masked_softmax import masked_softmax
-from attnlab.exercises.engine import prove
 from attnlab.exercises.engine.judging import Answer, recognise
 from attnlab.exercises.engine.proving import _as_answer
 
 INF = float("inf")
 BOTH = [masked_softmax, check_causal]
-
-
-@pytest.mark.parametrize("one", BOTH, ids=lambda e: e.name)
-def test_every_twin_is_recognised(one):
-    """A few seeds; the chapter's own test takes two hundred."""
-    proof = prove(one, range(4))
-    assert proof.failures == [] and proof.mistakes == len(one.wrong)
 
 
 @pytest.mark.parametrize("one", BOTH, ids=lambda e: e.name)

@@ -110,8 +110,8 @@ class Watched:
 
 @pytest.fixture
 def page_options(request):
-    """Options of the browser context; parametrize with indirect=True: DESKTOP, PHONE, {"color_scheme": "dark"}, …"""
-    return getattr(request, "param", {})
+    """Options of the browser context; parametrize with indirect=True: PHONE, {"color_scheme": "dark"}, …"""
+    return NO_MOTION | getattr(request, "param", {})
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import NO_MOTION, PHONE
+from conftest import PHONE
 from figure_page import state, text, written
 
 import attnlab
@@ -18,11 +18,6 @@ EXTREMES = [
 SPOKEN = "document.querySelector('attn-masking').shadowRoot.querySelector('[role=status]').textContent"
 TAB_ORDER = ["DIV"] + ["BUTTON"] * 6 + ["INPUT"]
 STILL = ("[1.000, 1.731, 1.579, 3.343, 2.955]", "10000 11000 11100 11110 11111")
-
-
-@pytest.fixture
-def page_options(request):
-    return NO_MOTION | getattr(request, "param", {})
 
 
 def digits(mask):

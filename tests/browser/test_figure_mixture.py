@@ -5,7 +5,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from conftest import NO_MOTION, PHONE
+from conftest import PHONE
 from figure_page import state, text, written
 
 import attnlab
@@ -15,11 +15,6 @@ from attnlab import figures
 EXTREMES = [{"q1": a, "q2": b} for a in (-3, -1, -0.3, 0, 0.1, 1, 3) for b in (-3, -0.6, 0, 0.7, 1, 3)]
 TAB_ORDER = ["DIV"] + ["INPUT"] * 2 + ["BUTTON"] * 4
 STILL = ("[1.340, 1.321]", "67.0 %")
-
-
-@pytest.fixture
-def page_options(request):
-    return NO_MOTION | getattr(request, "param", {})
 
 
 def test_mixture_shows_the_example_of_the_seed(show):

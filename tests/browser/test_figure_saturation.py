@@ -5,7 +5,6 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from conftest import NO_MOTION
 from figure_page import state, text, written
 
 import attnlab
@@ -17,11 +16,6 @@ EXTREMES = [{"power": power, "draw": draw} for power in range(11) for draw in (1
 TAB_ORDER = ["INPUT"] * 2
 STILL = ("0.893", "0.273", "9.37", "Jacobian norm ‖J‖ 0.169")
 POWERS = range(11)
-
-
-@pytest.fixture
-def page_options(request):
-    return NO_MOTION | getattr(request, "param", {})
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,6 @@ import itertools
 import re
 
 import numpy as np
-import pytest
-from conftest import NO_MOTION
 from figure_page import state, text, written
 
 import attnlab
@@ -27,11 +25,6 @@ EXTREMES = [
 ]
 TAB_ORDER = ["DIV"] + ["INPUT"] * 3 + ["BUTTON"] * 4  # the scores are one stop: arrow keys go from one to the next
 STILL = ("k₁ = [3, 2] has score 5.000 and weight 87.0 %", "k₁ wins")
-
-
-@pytest.fixture
-def page_options(request):
-    return NO_MOTION | getattr(request, "param", {})
 
 
 def choose(page, words):

@@ -5,7 +5,6 @@ from math import log
 
 import numpy as np
 import pytest
-from conftest import NO_MOTION
 from figure_page import state, text, written
 
 import attnlab
@@ -20,11 +19,6 @@ EXTREMES = [
 ]
 TAB_ORDER = ["INPUT"] * 3 + ["BUTTON"] * 5 + ["INPUT"]
 STILL = ("0.66976", "67.0 %")
-
-
-@pytest.fixture
-def page_options(request):
-    return NO_MOTION | getattr(request, "param", {})
 
 
 def test_sharpness_starts_from_the_same_example(show):

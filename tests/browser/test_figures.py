@@ -4,7 +4,7 @@ import importlib
 from math import sqrt
 
 import pytest
-from conftest import NO_MOTION, PHONE
+from conftest import PHONE
 from figure_page import figure, state, text
 
 from attnlab import figures
@@ -12,11 +12,6 @@ from attnlab import figures
 FACTS = {name: importlib.import_module(f"test_figure_{name}") for name in figures.NAMES}
 DARK, LIGHT = "rgb(20, 24, 30)", "rgb(255, 255, 255)"
 PHONE_320 = PHONE | {"viewport": {"width": 320, "height": 640}}
-
-
-@pytest.fixture
-def page_options(request):
-    return NO_MOTION | getattr(request, "param", {})
 
 
 @pytest.fixture(params=figures.NAMES)
