@@ -151,6 +151,23 @@ def test_a_refusal_on_a_single_probe_is_enough():
     assert toy().judge(lambda x: on_a_table(x) / 2).turns == (("once",),)
 
 
+def test_two_axes_exchanged_as_tensors_do_are_a_refusal():
+    """`x.transpose(1, 2)` swaps two axes of a tensor; to an array of three it is a wrong order of all axes."""
+
+    @exercise("9.5", points=1, section="Toys", statement="", hints=["Swap."])
+    def swapped(x):
+        """x (a, b, c) → (a, c, b)"""
+        return x.swapaxes(1, 2)
+
+    swapped.probes(lambda rng: [(rng.normal(size=(2, n, 3)),) for n in (3, 4, 5)])
+    swapped.mistake("as it came", "Not swapped.")(lambda x: x)
+    assert swapped.judge(lambda x: x.transpose(1, 2)).correct
+    assert not swapped.judge(lambda x: x.transpose(0, 1)).correct
+    # Another ValueError is the learner's own, and stands in the card.
+    verdict = swapped.judge(lambda x: x.reshape(2, 7))
+    assert "cannot reshape array" in verdict.comparison.received
+
+
 def test_arrays_are_kept_where_tensors_give_no_more():
     """An answer for arrays that fails on one of them is judged, and quoted, as what it is."""
 

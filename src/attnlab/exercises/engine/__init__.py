@@ -2,6 +2,6 @@
 
 from .model import Exercise, exercise
 from .parts import Implementation, Probe, Wrong
-from .proving import exercises_of, prove, table
+from .proving import exercises_of, prove, rows_of, table
 
-__all__ = ["Exercise", "Implementation", "Probe", "Wrong", "exercise", "exercises_of", "prove", "table"]
+__all__ = ["Exercise", "Implementation", "Probe", "Wrong", "exercise", "exercises_of", "prove", "rows_of", "table"]

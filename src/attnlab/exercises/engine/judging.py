@@ -19,7 +19,7 @@ from .cards import Verdict
 from .comparing import agree, precision, size
 from .deadline import within
 from .learner import untouched
-from .running import TIME_LIMIT, Observation, observe, session_kept
+from .running import TIME_LIMIT, Failure, Observation, observe, session_kept
 from .tensors import missing_torch, tensor_makers, torch_is_there
 
 if TYPE_CHECKING:
@@ -27,8 +27,15 @@ if TYPE_CHECKING:
 
 _ONE_AT_A_TIME = threading.RLock()  # output and settings belong to the whole process
 _here = threading.local()
-REFUSALS = {"TypeError", "AttributeError"}  # how code that was written for tensors answers to arrays
+# How code that was written for tensors answers to arrays. `x.transpose(1, 2)` names two axes to a tensor; an array of
+# three takes them for an order of all its axes, and says what stands here.
+REFUSALS = {"TypeError", "AttributeError"}
+REFUSED_AXES = "axes don't match array"
 NEEDED_EVIDENCE = 2  # ordinary probes with finite numbers on which a twin must agree
+
+
+def _refused(failure: Failure) -> bool:
+    return failure.kind in REFUSALS or (failure.kind == "ValueError" and failure.message == REFUSED_AXES)
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class Answer:
         """Call it with arrays; where it refuses any of them, with tensors too. What gives more results counts."""
         self._try(_same)
         for tensor in [] if self.exercise.gradient_of or self.exercise.tests else tensor_makers():
-            if not any(o.failure and o.failure.kind in REFUSALS for o in self._shared()):
+            if not any(o.failure and _refused(o.failure) for o in self._shared()):
                 return
             before, given = (self.ordinary, self.hard), self._given()
             self._try(tensor)

@@ -114,18 +114,25 @@ def _words(recognised: Recognised) -> str:
     return read + (f", beside the hard probes {recognised.surplus}" if recognised.surplus else "")
 
 
-def table(proofs: list[Proof]) -> str:
-    """The proofs as a Markdown table."""
+def table(proofs: list[Proof], kept: dict[str, list[int]] | None = None) -> str:
+    """The proofs as a Markdown table, with the rows of an earlier table, by `rows_of`, in their places."""
     lines = [
         "| exercise | mistakes | pairs | merged | recognised | NaN | forms |",
         "|---|---:|---:|---:|---|---:|---:|",
     ]
-    rows = [(f"{p.exercise.number} `{p.exercise.name}`", _counts(p)) for p in proofs]
+    found = (kept or {}) | {f"{p.exercise.number} `{p.exercise.name}`": _counts(p) for p in proofs}
+    rows = sorted(found.items(), key=lambda row: [int(part) for part in row[0].split()[0].split(".")])
     rows.append(("together", [sum(column) for column in zip(*(counts for _, counts in rows), strict=True)]))
     for name, (mistakes, pairs, merged, wrong, numberless, forms) in rows:
         recognised = f"{mistakes + pairs + merged} of {wrong}"
         lines.append(f"| {name} | {mistakes} | {pairs} | {merged} | {recognised} | {numberless} | {forms} |")
     return "\n".join(lines)
+
+
+def rows_of(text: str) -> dict[str, list[int]]:
+    """The rows of a table by `table`, without the last, which adds them up: name → its six counts."""
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][1:-1]
+    return {name: [int(count.split(" of ")[-1]) for count in counts] for name, *counts in rows}
 
 
 def _counts(proof: Proof) -> list[int]:
