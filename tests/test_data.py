@@ -1,14 +1,31 @@
 """The data of the course: the very files of their sources, read as they are described."""
 
+import gzip
 import hashlib
+import re
+import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
 from attnlab import data
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "book/tools"))
+
+import pronunciations as tool
+
 FOLDER = Path(data.__file__).parent
-DIGESTS = {"digits.csv.gz": "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22"}
+DIGESTS = {
+    "digits.csv.gz": "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22",
+    "pronunciations.tsv.gz": "43cc6dae129ed583a0a8151984ee5ed01f2b5f5256fc01c8216d97ed7ce050c8",
+    "pronunciations.LICENSE.txt": "bd4ce8e44170a5f9f481310ca85c51de3c4f851a65e679b40e603b143bd3542a",
+    "spelling_fixed.npz": "a02f95109fe1fd8796590d3e7cc346d4fd2e4f0169a2170c19176807d8347f1b",
+    "spelling_additive.npz": "7b8d596d3662547c6f3c9e0636ab47419596dc1d3ee49b43340071e25eedeb71",
+    "spelling_dot.npz": "f394ccdd8679f4733c4e4231e90dc3948fe40b78faceb962fc924843c994d4f7",
+    "spelling_general.npz": "c90c7da878ebb5e401c0f9f66d2329f92f2c2aef4d8ae44d8dd5b94a0ad948c3",
+    "spelling_local.npz": "203cf79732610353f9a086522ee40ae1c219725096826798f397098f66708a94",
+}
 
 
 def test_files_are_unchanged_and_listed():
@@ -26,3 +43,32 @@ def test_digits_are_images_from_0_to_16_with_their_labels():
     # The first image is a nought: a ring of ink around an empty middle.
     first = images[0].reshape(8, 8)
     assert labels[0] == 0 and first[3:5, 3].sum() == 0 and first[:, 2:6].sum() > 0.8 * first.sum()
+
+
+def test_pronunciations_are_parts_without_a_word_in_common():
+    parts = data.pronunciations()
+    assert [len(part) for part in parts] == [20_000, 1_000, 1_200]
+    spellings = [spelling for part in parts for spelling, _ in part]
+    assert len(set(spellings)) == len(spellings)
+    assert all(re.fullmatch("[a-z]{3,14}", spelling) for spelling in spellings)
+    assert Counter(len(spelling) for spelling, _ in parts.test) == dict.fromkeys(range(4, 14), 120)
+    # The dictionary has 39 phonemes; its digits of stress are gone.
+    phonemes = {phoneme for part in parts for _, phonemes in part for phoneme in phonemes}
+    assert len(phonemes) == 39 and all(phoneme.isalpha() for phoneme in phonemes)
+    assert dict(parts.train)["knights"] == ("N", "AY", "T", "S")
+
+
+def test_the_slice_is_what_its_tool_makes_of_a_dictionary():
+    lines = ["dog's D AO1 G Z", "read R EH1 D # past", "read(2) R IY1 D", "walk W AO1 K # step", "ox AA1 K S"]
+    assert tool.words_of("\n".join(lines)) == [("walk", ("W", "AO", "K"))]
+    assert tool.stems("walked") == {"walked", "walke", "walk"} and tool.stems("bed") == {"bed"}
+    parts = data.pronunciations()
+    again = tool.packed({name: list(words) for name, words in parts._asdict().items()})
+    assert gzip.decompress(again) == gzip.decompress((FOLDER / "pronunciations.tsv.gz").read_bytes())
+    assert again[4:8] == bytes(4)  # no time of day: the same bytes at each call
+
+
+def test_no_word_to_test_is_a_form_of_a_word_to_train():
+    parts = data.pronunciations()
+    known = set().union(*(tool.stems(spelling) for spelling, _ in parts.train))
+    assert not [spelling for spelling, _ in parts.choose + parts.test if tool.stems(spelling) & known]
