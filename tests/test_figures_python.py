@@ -1,9 +1,11 @@
 """The Python side of the live figures: what a notebook stores, and what remains of it where no script runs."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
+from base64 import b64decode
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -13,12 +15,16 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab import figures
+from attnlab import figures, heads
 from attnlab.figures import _static
 from attnlab.figures._static.masking import SCORES
 
 FIGURES = {name: getattr(figures, name) for name in figures.NAMES}
 SOURCES = Path(figures.__file__).parent
+HEADS = [  # of a real model: tokens (n), weights (6, 12, n, n)
+    (s["tokens"], np.frombuffer(b64decode(s["weights"]), np.uint8).reshape(6, 12, -1, len(s["tokens"])) / 255)
+    for s in json.loads((SOURCES.parent / "data" / "minilm_heads.json").read_text("utf-8"))["sentences"]
+]
 
 # The tags among JupyterLab's allowed ones (4.6, untrusted notebooks) that a fallback may use; SVG is not one of them.
 SANITIZED = {"figure", "figcaption", "img"}
@@ -42,9 +48,9 @@ def name(request):
 def test_every_figure_has_a_name_a_script_and_a_wrapper(name):
     figure = FIGURES[name]()
     html = figure._repr_html_()
-    assert html.startswith(f"<script>{figures.script(name)}</script>\n<attn-{name} ")
+    assert html.startswith(f"<script>{figures.script(name)}</script>\n<{figures.tag(name)} ")
     assert html.count("<script>") == html.count("</script>") == 1, "nbval's rule replaces <script>…</script>"
-    assert html.endswith(f"</attn-{name}>")
+    assert html.endswith(f"</{figures.tag(name)}>")
     assert html == FIGURES[name]()._repr_html_() and repr(figure) == repr(FIGURES[name]())
 
 
@@ -58,7 +64,7 @@ def test_output_is_the_same_in_another_process(name):
 def test_script_is_one_guarded_function_without_imports_or_addresses(name):
     script = figures.script(name)
     assert script.startswith("(() => {") and script.rstrip().endswith("})();")
-    assert f"if (customElements.get('attn-{name}')) return;" in script
+    assert f"if (customElements.get('{figures.tag(name)}')) return;" in script
     assert not re.search(r"\bimport\b|\bfetch\b|https?:|XMLHttpRequest|\beval\b|</script", script)
     assert not re.search(r"^(//|\s)", script, re.MULTILINE), "no comment lines, no indentation"
 
@@ -95,6 +101,11 @@ def test_options_become_attributes():
     assert "<attn-sharpness data-" in figures.sharpness()._repr_html_()
     assert "<attn-scoring data-" in figures.scoring()._repr_html_()
     assert '<attn-scoring q2="-0.5" score="gaussian" data-' in figures.scoring(1, -0.5, "gaussian")._repr_html_()
+    assert "<attn-split-merge data-" in figures.split_merge()._repr_html_()
+    html = figures.split_merge(np.int64(0), 7, 8, "no swap")._repr_html_()
+    assert '<attn-split-merge token="0.0" feature="7.0" n_heads="8" way="no swap" data-' in html
+    assert "<attn-heads data-heads=" in figures.heads()._repr_html_()
+    assert '<attn-heads layer="4.0" head="5.0" sentence="2" data-heads=' in figures.heads(4, 5, 2)._repr_html_()
     html = figures.sharpness(temperature=0.1, copies=3, masked=True)._repr_html_()
     assert '<attn-sharpness temperature="0.1" copies="3.0" masked data-' in html
 
@@ -113,6 +124,14 @@ def test_options_become_attributes():
         (lambda: figures.scoring(score="cosine"), "score"),
         (lambda: figures.scoring(score=["dot"]), "score"),
         (lambda: figures.masking(np.eye(5, dtype=bool)), "preset"),
+        (lambda: figures.heads(layer=6), "layer"),
+        (lambda: figures.heads(head=-1), "head"),
+        (lambda: figures.heads(head=1.5), "head"),
+        (lambda: figures.heads(sentence=3), "sentence"),
+        (lambda: figures.split_merge(token=4), "token"),
+        (lambda: figures.split_merge(feature=2.5), "feature"),
+        (lambda: figures.split_merge(n_heads=3), "n_heads"),
+        (lambda: figures.split_merge(way="wrong"), "way"),
     ],
 )
 def test_values_outside_the_range_are_refused_by_name(make, word):
@@ -218,11 +237,81 @@ def test_fallback_of_the_scoring_agrees_with_attnlab(query):
         assert f"s₂ − s₃ = {number(scores[1] - scores[2])}" in static.caption
 
 
+@pytest.mark.parametrize("n_heads", [1, 2, 4, 8])
+@pytest.mark.parametrize("way", _static.WAYS)
+def test_fallback_of_the_split_agrees_with_attnlab(n_heads, way):
+    x = np.arange(32).reshape(4, 8)  # each number is its own flat position
+    split = x.reshape(n_heads, 4, -1) if way in ("no swap", "no swap in split") else heads.split(x, n_heads)
+    merged = split.reshape(4, 8) if way in ("no swap", "no swap in merge") else heads.merge(split)
+    listed = lambda a: " | ".join(" ".join(f"{'abcd'[p // 8]}{p % 8}" for p in row) for row in a)  # noqa: E731
+    for token, feature in np.ndindex(4, 8):
+        static = figures.split_merge(token, feature, n_heads, way).static
+        at, (row, column) = np.argwhere(split == 8 * token + feature)[0], np.argwhere(merged == 8 * token + feature)[0]
+        where = f"x[{token}, {feature}] → heads[{', '.join(map(str, at))}] → merged[{row}, {column}]"
+        for text in (static.caption, static.alt, static.text):
+            assert where in text
+            # Some features of some tokens: the words say how many of each, and no other number is there.
+            head, line = re.search(rf"Head {at[0]} holds (.*)\. Row {row} of merged (.*?)[.\n]", text).groups()
+            assert numbers_of(head) == set(split[at[0]].ravel())
+            assert numbers_of(line) == set(merged[row])
+            assert ("round trip" in line) == (way == "no swap" and n_heads > 1)
+        lines = static.text.split("\n")[-3:]
+        for line, (title, rows) in zip(
+            lines, {"x": x, "heads": split.reshape(-1, split.shape[2]), "merged": merged}.items(), strict=True
+        ):
+            assert line == f"  {title:6}  {listed(rows)}"
+
+
+def numbers_of(words):
+    """The numbers that "features 4 to 7 of tokens a and b" or "token b again" speak of."""
+    if again := re.match("is token (.) again", words):
+        return {8 * "abcd".index(again[1]) + j for j in range(8)}
+    found = re.search(
+        r"(all|features? (\d)(?: (to|and) (\d))?).* of (every token|tokens? ([a-d])(?: and ([a-d]))?)", words
+    )
+    first, last = int(found[2] or 0), int(found[4] or found[2] or 7)
+    features = (first, last) if found[3] == "and" else range(first, last + 1)
+    tokens = [t for t in (found[6], found[7]) if t] or "abcd"
+    return {8 * "abcd".index(t) + j for t in tokens for j in features}
+
+
+@pytest.mark.parametrize("where", [(0, 2, 0), (2, 7, 1), (0, 3, 2), (5, 11, 2)])
+def test_fallback_of_the_heads_agrees_with_numpy(where):
+    layer, head, sentence = where
+    tokens, weights = HEADS[sentence]
+    n = len(tokens)
+    static = figures.heads(layer, head, sentence).static
+    measures = {
+        "previous token": (lambda w: np.diagonal(w, -1, 2, 3).mean(-1), 1 / n),
+        "itself": (lambda w: np.diagonal(w, 0, 2, 3).mean(-1), 1 / n),
+        "next token": (lambda w: np.diagonal(w, 1, 2, 3).mean(-1), 1 / n),
+        "[CLS] or [SEP]": (lambda w: w[..., [0, -1]].sum(-1).mean(-1), 2 / n),
+        "entropy, nats": (lambda w: (w * np.log(1 / np.where(w, w, 1))).sum(-1).mean(-1), np.log(n)),
+    }
+    for name, (measure, uniform) in measures.items():
+        here, mean = measure(weights)[layer, head], measure(weights).mean()
+        for text in (static.caption, static.alt):
+            assert f"{name} {here:.2f} ({mean:.2f}; {uniform:.2f})" in text
+        assert re.search(rf"{re.escape(name)} +{here:.2f} +{mean:.2f} +{uniform:.2f}$", static.text, re.MULTILINE)
+    spoken = ", ".join(f"{token} {w:.2f}" for token, w in zip(tokens, weights[layer, head, 3], strict=True))
+    assert f"query {tokens[3]} looks at {spoken}" in " ".join(static.text.split())
+
+
+def test_the_weights_of_the_heads_travel_in_an_attribute():
+    """Not in a script: nbval's rule and the test of stored scripts see none, and each copy on a page has its own."""
+    html = figures.heads()._repr_html_()
+    kept = re.sub(r"(?s)<script>.*?</script>", "", html)
+    (attributes,) = [attributes for tag, attributes in Tags(kept).seen if tag == "attn-heads"]
+    source = json.loads((SOURCES.parent / "data" / "minilm_heads.json").read_text("utf-8"))
+    assert json.loads(attributes["data-heads"]) == source["sentences"]
+    assert html.count("<script") == 1 and len(html.encode()) < 70_000
+
+
 def test_fallback_survives_a_sanitizer(name):
     """Scripts and unknown tags go, their contents stay: a picture, with words for those who cannot see it."""
     html = re.sub(r"(?s)<script>.*?</script>", "", FIGURES[name]()._repr_html_())
     tags = Tags(html).seen
-    assert {tag for tag, _ in tags} - {f"attn-{name}"} == SANITIZED
+    assert {tag for tag, _ in tags} - {figures.tag(name)} == SANITIZED
     image = dict(tags)["img"]
     assert len(image["alt"]) > 50
     assert image["src"].startswith("data:image/svg+xml,")
@@ -238,6 +327,8 @@ def test_fallback_survives_a_sanitizer(name):
         figures.masking("off by one"),
         figures.scoring(3, 3, "additive"),
         figures.scoring(1, 2, "gaussian"),
+        figures.heads(2, 7, 2),
+        figures.split_merge(3, 7, 8, "no swap in merge"),
     ],
 )
 def test_picture_is_well_formed_and_names_no_other_address(figure):

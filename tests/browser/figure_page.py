@@ -9,12 +9,12 @@ def figure(name, **options):
 
 def text(page, name, which=0):
     """All the text of a figure, spaces evened out."""
-    return " ".join(page.locator(f"attn-{name}").nth(which).locator(".card").inner_text().split())
+    return " ".join(page.locator(figures.tag(name)).nth(which).locator(".card").inner_text().split())
 
 
 def state(page, name):
-    return page.locator(f"attn-{name}").evaluate("el => el.state")
+    return page.locator(figures.tag(name)).evaluate("el => el.state")
 
 
 def written(page, name, slot):
-    return page.locator(f"attn-{name} [data-t={slot}]").first.text_content()
+    return page.locator(f"{figures.tag(name)} [data-t={slot}]").first.text_content()

@@ -25,7 +25,7 @@ def name(request):
 def test_escape_gives_the_keys_back_to_the_notebook(show, name):
     page = show('<div class="jp-Cell" tabindex="-1">', figure(name), "</div>")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.tagName.toLowerCase()") == f"attn-{name}"
+    assert page.evaluate("document.activeElement.tagName.toLowerCase()") == figures.tag(name)
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.className") == "jp-Cell"
 
@@ -36,7 +36,7 @@ def test_everything_is_reached_by_tab(show, name):
     for _ in range(len(FACTS[name].TAB_ORDER) + 1):
         page.keyboard.press("Tab")
         reached.append(
-            page.evaluate("n => document.querySelector(n).shadowRoot.activeElement?.tagName", f"attn-{name}")
+            page.evaluate("n => document.querySelector(n).shadowRoot.activeElement?.tagName", figures.tag(name))
         )
     expected = FACTS[name].TAB_ORDER
     assert reached[: len(expected)] == expected and reached[len(expected)] is None
@@ -95,7 +95,7 @@ def test_updates_write_text_and_attributes_and_create_no_node(show, name):
       await Promise.resolve();
       return [nodes, texts];
     }"""
-    counts = page.locator(f"attn-{name}").evaluate(code, FACTS[name].EXTREMES)
+    counts = page.locator(figures.tag(name)).evaluate(code, FACTS[name].EXTREMES)
     assert counts[0] == 0 and counts[1] > 300
 
 
@@ -110,7 +110,7 @@ def test_several_on_a_page_each_with_its_own_script(show):
 
 def test_moved_removed_and_put_back(show, name):
     page = show(figure(name), "<main></main>")
-    result = page.locator(f"attn-{name}").evaluate("""(el) => {
+    result = page.locator(figures.tag(name)).evaluate("""(el) => {
       const root = el.shadowRoot, card = root.querySelector('.card'), nodes = root.querySelectorAll('*').length;
       el.change(name = Object.fromEntries([Object.entries(el.state)[0].map((v, i) => i ? 2 : v)]));
       document.querySelector('main').append(el);
@@ -157,7 +157,7 @@ def test_follows_the_theme_of_the_page_and_its_changes(show):
 
 def test_otherwise_follows_the_system(show, name):
     page = show(figure(name))
-    card = page.locator(f"attn-{name} .card")
+    card = page.locator(f"{figures.tag(name)} .card")
     for scheme, colour in (("dark", DARK), ("light", LIGHT)):
         page.emulate_media(color_scheme=scheme)
         has_background(card, colour)
@@ -169,24 +169,24 @@ def test_otherwise_follows_the_system(show, name):
 def test_print_has_dark_ink_on_white_and_no_controls(show, name):
     page = show(figure(name), head="<script>document.documentElement.dataset.theme = 'dark'</script>")
     page.emulate_media(media="print")
-    card = page.locator(f"attn-{name} .card")
+    card = page.locator(f"{figures.tag(name)} .card")
     assert card.evaluate("el => getComputedStyle(el).backgroundColor") == LIGHT
-    assert not page.locator(f"attn-{name} .controls").is_visible()
-    assert page.locator(f"attn-{name} .formula").is_visible()
+    assert not page.locator(f"{figures.tag(name)} .controls").is_visible()
+    assert page.locator(f"{figures.tag(name)} .formula").is_visible()
 
 
 @pytest.mark.parametrize("page_options", [{"java_script_enabled": False}], indirect=True)
 def test_without_scripts_the_picture_and_the_numbers_stay(show, name):
     page = show(figure(name))
-    image = page.locator(f"attn-{name} img")
+    image = page.locator(f"{figures.tag(name)} img")
     assert image.is_visible() and image.bounding_box()["width"] > 500
-    caption = page.locator(f"attn-{name} figcaption").inner_text()
+    caption = page.locator(f"{figures.tag(name)} figcaption").inner_text()
     assert [words for words in FACTS[name].STILL if words not in caption] == []
 
 
 def test_with_scripts_the_fallback_is_hidden(show, name):
     page = show(figure(name))
-    assert not page.locator(f"attn-{name} img").is_visible()
+    assert not page.locator(f"{figures.tag(name)} img").is_visible()
 
 
 def test_the_watch_sees_what_leaves_this_machine(watched_page, serve, tmp_path):
@@ -236,14 +236,16 @@ OVERLAPS = """(el, all) => {
 )
 def test_no_label_covers_another_at_any_value(show, name):
     page = show(figure(name))
-    assert page.locator(f"attn-{name}").evaluate(OVERLAPS, FACTS[name].EXTREMES) == []
+    assert page.locator(figures.tag(name)).evaluate(OVERLAPS, FACTS[name].EXTREMES) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page does not scroll sideways"
 
 
 @pytest.mark.parametrize("page_options", [PHONE, PHONE_320], indirect=True)
 def test_targets_are_large_enough_for_a_finger(show, name):
     page = show(figure(name))
-    for target in page.locator(f"attn-{name} :is(input[type=range], button, label.chip, [tabindex]:not(.out))").all():
+    for target in page.locator(
+        f"{figures.tag(name)} :is(input[type=range], button, label.chip, [tabindex]:not(.out))"
+    ).all():
         box = target.bounding_box()
         assert box["height"] >= 40 and box["width"] >= 40
 

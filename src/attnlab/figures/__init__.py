@@ -14,21 +14,37 @@ from importlib.resources import files
 
 from attnlab.figures import _static
 
-__all__ = ["NAMES", "Figure", "masking", "mixture", "saturation", "scoring", "script", "sharpness"]
+__all__ = [
+    "NAMES",
+    "Figure",
+    "heads",
+    "masking",
+    "mixture",
+    "saturation",
+    "scoring",
+    "script",
+    "sharpness",
+    "split_merge",
+]
 
-NAMES = ("mixture", "sharpness", "saturation", "masking", "scoring")
+NAMES = ("mixture", "sharpness", "saturation", "masking", "scoring", "split_merge", "heads")
 DRAGGED = ("mixture", "scoring")  # those with a query that is dragged over a plane
+
+
+def tag(name):
+    """The name of a figure as an element: `attn-` and the name, with hyphens."""
+    return f"attn-{name.replace('_', '-')}"
 
 
 @cache
 def script(name):
-    """The JavaScript of a figure: one IIFE that defines `<attn-NAME>`, at most once a page."""
+    """The JavaScript of a figure: one IIFE that defines its element, at most once a page."""
     if name not in NAMES:
         raise ValueError(f"no figure {name!r}: there are {', '.join(NAMES)}")
     parts = ("_base.js", *["_query.js"] * (name in DRAGGED), f"{name}.js")
     source = "".join(files(__package__).joinpath(part).read_text(encoding="utf-8") for part in parts)
     code = re.sub(r"(?m)^\s*(//.*\n\s*)*| // .*$", "", source)  # no comments, no indentation
-    return f"(() => {{\n'use strict';\nif (customElements.get('attn-{name}')) return;\n{code}}})();\n"
+    return f"(() => {{\n'use strict';\nif (customElements.get('{tag(name)}')) return;\n{code}}})();\n"
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,16 +56,32 @@ class Figure:
     static: _static.Static
 
     def _repr_html_(self):
-        tag = f"attn-{self.name}"
+        name = tag(self.name)
         # Sanitizers drop the script, the unknown tag and any inline SVG; an <img> and a caption pass them.
         return (
             f"<script>{script(self.name)}</script>\n"
-            f'<{tag}{self.attributes} data-lm-suppress-shortcuts="true"><figure style="margin:0">{self.static.image()}'
-            f"<figcaption>{self.static.caption}</figcaption></figure></{tag}>"
+            f'<{name}{self.attributes} data-lm-suppress-shortcuts="true"><figure style="margin:0">{self.static.image()}'
+            f"<figcaption>{self.static.caption}</figcaption></figure></{name}>"
         )
 
     def __repr__(self):
         return self.static.text
+
+
+def heads(layer=0, head=2, sentence=0):
+    """The 6 × 12 heads of a real model, all-MiniLM-L6-v2, on three sentences: one forward pass each, stored.
+
+    Weights on the previous, the same and the next token and on [CLS] and [SEP], beside the mean of all heads and
+    uniform weights.  The default is the head that looks at the previous token.
+    layer: 0 to 5.  head: 0 to 11.  sentence: 0 to 2.
+    """
+    for name, value, most in (("layer", layer, 5), ("head", head, 11), ("sentence", sentence, 2)):
+        _check(name, value, 0, most)
+        if value != int(value):
+            raise ValueError(f"{name} = {value}: must be a whole number")
+    layer, head, sentence = int(layer), int(head), int(sentence)
+    attributes = _attributes(layer=(layer, 0), head=(head, 2)) + f' sentence="{sentence}"' * (sentence != 0)
+    return Figure("heads", attributes + _static.heads_attribute(), _static.heads(layer, head, sentence))
 
 
 def masking(preset="causal", mask=None, equal=False):
@@ -130,6 +162,27 @@ def sharpness(temperature=1, delta=2**-0.5, copies=1, masked=False):
     temperature = float(f"{temperature:.3g}")  # as many digits as the figure shows
     attributes = _attributes(temperature=(temperature, 1), delta=(delta, 2**-0.5), copies=(copies, 1))
     return Figure("sharpness", attributes + " masked" * masked, _static.sharpness(temperature, delta, copies, masked))
+
+
+def split_merge(token=1, feature=5, n_heads=2, way="right"):
+    """One number followed from x (4, 8) into the heads (H, 4, 8 / H) and back: what the swap of axes is for.
+
+    token, feature: the number at the start, x[token, feature]; 0 to 3, 0 to 7.
+    n_heads: 1, 2, 4 or 8.
+    way: "right", "no swap in split", "no swap in merge" or "no swap" (in neither): there, a reshape alone.
+    """
+    for name, value, high in (("token", token, 3), ("feature", feature, 7)):
+        _check(name, value, 0, high)
+        if value != int(value):
+            raise ValueError(f"{name} = {value}: must be a whole number")
+    if n_heads not in (1, 2, 4, 8):
+        raise ValueError(f"n_heads = {n_heads!r}: must be 1, 2, 4 or 8")
+    if not isinstance(way, str) or way not in _static.WAYS:
+        raise ValueError(f"way = {way!r}: must be one of {', '.join(_static.WAYS)}")
+    token, feature, n_heads = int(token), int(feature), int(n_heads)
+    attributes = _attributes(token=(token, 1), feature=(feature, 5))
+    attributes += f' n_heads="{n_heads}"' * (n_heads != 2) + f' way="{way}"' * (way != "right")
+    return Figure("split_merge", attributes, _static.split_merge(token, feature, n_heads, way))
 
 
 def _check(name, value, low, high):
