@@ -81,6 +81,15 @@ def test_what_is_not_used_is_not_shipped(built_book):
     assert not [name for name in shipped if re.search(unwanted, name, flags=re.I)]
 
 
+def test_code_on_a_page_is_the_code_of_the_notebook_with_tags_only_where_there_is_a_colour(pages, built_book):
+    page = pages[built_book / "notebooks/04_multi_head.html"]
+    shown = [pre.get_text().rstrip("\n") for pre in page.select("div.cell_input pre")]
+    notebook = json.loads((ROOT / "notebooks/04_multi_head.ipynb").read_text("utf-8"))
+    assert shown == ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    classes = {name for span in page.select("div.cell_input pre span[class]") for name in span["class"]}
+    assert classes.isdisjoint({"n", "nn", "p", "w"}) and {"k", "c1", "o"} <= classes
+
+
 def test_no_page_names_the_machine_it_was_built_on(pages):
     for path, page in pages.items():
         assert str(ROOT) not in str(page), path

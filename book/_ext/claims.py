@@ -74,6 +74,7 @@ class ClaimsDirective(SphinxDirective):
     def run(self):
         root = Path(self.env.srcdir)
         self.env.note_dependency(str(root / "book/claims.yml"))
+        self.env.note_dependency(str(root / "_toc.yml"))  # a chapter that is new has claims
         for docname in chapters(root):
             self.env.note_dependency(str(root / f"{docname}.ipynb"))
         cells = {claim: cell for cell in claiming_cells(root) for claim in cell.claims}

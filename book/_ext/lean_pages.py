@@ -3,6 +3,7 @@
 After the build this scans the written pages, cuts STIX Two Math down to the characters that their formulas use and the
 theme's icon fonts down to the icons that they show, and puts them as data into _static/fonts.css (some browsers block
 font files when a page is opened from a folder). The theme's stylesheet loses the names of the icons that nobody uses.
+Names, punctuation and spaces in code have the colour of the text: the tag that each carries goes, a third of a page.
 The templates in book/_templates leave out what would ask for the originals.
 """
 
@@ -28,6 +29,15 @@ ICON_FONTS = {"Font Awesome 6 Free": (900, "fa-solid-900.ttf"), "Font Awesome 6 
 ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
 FACE = '@font-face{{font-family:"{}";font-weight:{};font-display:block;src:url(data:font/woff2;base64,{})}}\n'
 LEFT_OUT = ("_static/**/*.map", "_static/scripts/fontawesome*", "_static/*.html")  # of what the theme brings
+
+
+# As Pygments writes them: names, names of modules, punctuation, spaces.
+UNCOLOURED = re.compile(r'<span class="(?:nn?|p|w)">([^<]*)</span>')
+
+
+def plain_code(app, pagename, templatename, context, doctree):
+    if "body" in context:
+        context["body"] = UNCOLOURED.sub(r"\1", context["body"])
 
 
 def math_font() -> bytes:
@@ -109,5 +119,6 @@ def write_fonts(app, exception):
 
 def setup(app):
     app.add_config_value("comments_config", {}, "")  # set by Jupyter Book for an extension that is not loaded here
+    app.connect("html-page-context", plain_code)
     app.connect("build-finished", write_fonts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -86,9 +86,13 @@ def baselines(words: list, trained: Pronouncer) -> dict:
 
 
 def as_the_test(words: list) -> list:
-    """As many words of each length as the test has, the first in the list: 120 each of 4 to 13 letters."""
+    """As many words of each length as the test has, 120 each of 4 to 13 letters, spread over the alphabetical list."""
     lengths = Counter(len(spelling) for spelling, _ in pronunciations().test)
-    return [word for n, many in sorted(lengths.items()) for word in [w for w in words if len(w[0]) == n][:many]]
+    chosen = []
+    for n, many in sorted(lengths.items()):
+        of_length = [word for word in words if len(word[0]) == n]
+        chosen += [of_length[i * len(of_length) // many] for i in range(many)]
+    return chosen
 
 
 def rounded(shares: dict) -> dict:

@@ -149,6 +149,18 @@ def test_the_figure_of_chapter_3_is_painted_on(opened):
     quiet(page)
 
 
+def test_the_figures_of_chapter_4_follow_a_number_and_choose_a_head(opened):
+    page = opened(CHAPTERS[3])
+    split = page.locator("attn-split-merge")
+    assert "merged[1, 5] = b5" in " ".join(split.locator(".card").inner_text().split())
+    split.get_by_text("no swap in merge", exact=True).click()
+    assert "merged[2, 5] = b5" in " ".join(split.locator(".card").inner_text().split())  # in the row of token c
+    heads = page.locator("attn-heads")
+    heads.get_by_text("sink", exact=True).click()
+    assert heads.evaluate("el => [el.state.layer, el.state.head]") == [2, 7]
+    quiet(page)
+
+
 @pytest.mark.parametrize("name", ["book/welcome", CHAPTERS[0]])
 def test_moving_a_slider_gives_the_numbers_of_attnlab(opened, name):
     page = opened(name)

@@ -25,7 +25,7 @@ def absent(what: str, *packages: str) -> str:
 def missing(what: str, *packages: str) -> str:
     """The same for a notebook, whose pictures remain."""
     words = absent(what, *packages)
-    return f"{words} Until then this section is skipped here; its pictures stay in the book." if words else ""
+    return f"{words} Until then this cell is skipped; its output stands in the book." if words else ""
 
 
 def read(package: str, path: str, sha256: str) -> bytes:

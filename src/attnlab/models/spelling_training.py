@@ -84,20 +84,19 @@ def _batches(words: Sequence[Word], seed: int) -> Iterator[list[Word]]:
 
 
 def _with_bar(steps: int) -> Iterator[int]:
-    """range(steps) with a bar in the notebook or the terminal, gone without a trace at the end."""
+    """range(steps) with a bar in the notebook or the terminal, gone at the end."""
     every = max(1, steps // 100)
     if _in_notebook():
-        from IPython.display import ProgressBar, clear_output
+        from IPython.display import HTML, display
 
-        bar = ProgressBar(steps)
-        bar.display()
+        bar = display(HTML("<progress>"), display_id=True)
         try:
             for step in range(steps):
                 yield step
                 if step % every == 0:
-                    bar.progress = step + 1
+                    bar.update(HTML(f'<progress max="{steps}" value="{step + 1}" style="width: 60ex"></progress>'))
         finally:
-            clear_output()
+            bar.update(HTML(""))  # the bar alone: what the cell has printed stays
     else:
         shown = sys.stderr.isatty()
         try:

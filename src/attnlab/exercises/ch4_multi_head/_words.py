@@ -11,8 +11,8 @@ SCALE = {
         hint="What stands below the fraction bar in the formula for a score?",
     ),
     "by the whole width": Wrong(
-        "The scores are divided by the root of the tokens' width, before the projection. A score adds d_head products, "
-        "so it spreads like √d_head: with the larger root the weights are too flat.",
+        "The scores are divided by the root of d_model, the tokens' width before they are projected. A score adds "
+        "d_head products, so it spreads like √d_head: with the larger root the weights are too flat.",
         seen_in="lucidrains/vit-pytorch#65",
         hint="How many products are added up in one score?",
     ),

@@ -51,8 +51,8 @@ def _():
 @merge_heads.choice_points(
     order={
         "reshape alone": Wrong(
-            f"{RESHAPE} A row of yours holds one head of several tokens, instead of all heads of one. Models learn "
-            "around it on easy tasks, so that training does not show it.",
+            f"{RESHAPE} A row of yours holds one head of several tokens, instead of all heads of one. A model has "
+            "learned around it on an easy task, so that its training did not show it.",
             seen_in="jsbaan/transformer-from-scratch#6",
             hint="What does your function give for the heads [0, 1], [2, 3] and [4, 5], [6, 7]?",
         ),
@@ -63,12 +63,12 @@ def _():
         ),
         "tokens and features exchanged": Wrong(
             "Tokens and features change places before the reshape. It is heads and tokens that have to, so that the "
-            "heads of one token stand side by side in memory.",
+            "heads of one token stand side by side.",
             hint="Which two axes should be neighbours, in which order, before they become one?",
         ),
         "batch and heads exchanged": Wrong(
             "Batch and heads change places before the reshape. It is heads and tokens that have to, so that the heads "
-            "of one token stand side by side in memory. As it is, sentences are mixed.",
+            "of one token stand side by side. As it is, sentences are mixed.",
             seen_in="gazelle93/Transformer-Various-Positional-Encoding#1",
             hint="Which two axes should be neighbours, in which order, before they become one?",
         ),

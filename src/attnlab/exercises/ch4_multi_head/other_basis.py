@@ -112,8 +112,8 @@ _STILL_SAME = "The scores are what they were, but the head is not the one asked 
             hint="Is `M @ (1 / M)` the identity?",
         ),
         "divided": Wrong(
-            "`W_k / M` divides number by number, and gives numbers only where d_model is d_head. What undoes a matrix "
-            "is its inverse, `np.linalg.inv(M)`, in a product `@`.",
+            "`W_k / M` divides number by number, and gives numbers only where d_model is d_head or 1. What undoes "
+            "a matrix is its inverse, `np.linalg.inv(M)`, in a product `@`.",
             hint="Which shapes have W_k and M, and what does `/` do with them?",
         ),
         "from the left": Wrong(

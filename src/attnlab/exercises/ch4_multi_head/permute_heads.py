@@ -159,7 +159,7 @@ _LEFT = {
         ),
         "single features": Wrong(
             "`order` is used for features, but it counts heads: each head has d_head features, which move together. "
-            "Only heads of one feature come out right; otherwise most features are lost.",
+            "Only heads of one feature come out right; otherwise all but n_heads features are lost.",
             seen_in="VainF/Torch-Pruning#196",
             hint="With three heads of two features: which features does the order [2, 0, 1] of heads put first?",
         ),

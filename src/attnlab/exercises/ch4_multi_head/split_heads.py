@@ -135,7 +135,8 @@ def _(x, n_heads):
 
 @split_heads.mistake(
     "turned, then reshaped",
-    f"Tokens and features change places first, and then the array is reshaped. {RESHAPE}",
+    "Tokens and features change places first, and then the array is reshaped. A reshape cuts the numbers in the order "
+    "in which they are read, and after that swap the tokens of one feature are read first.",
     hint="Which axis has to be cut in two, and is it whole when you cut?",
 )
 def _(x, n_heads):
