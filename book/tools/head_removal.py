@@ -7,6 +7,7 @@ which texts it is asked of, stands in `attnlab.models.removal`.
 
 import hashlib
 import json
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
@@ -48,6 +49,11 @@ class Reader:
             for rows, ids, is_real in self.batches:
                 out[rows] = self.model(ids, is_real)
         return out.numpy()
+
+    @cached_property
+    def intact(self):
+        """Those of the whole model, with which every removal is compared."""
+        return self.embed()
 
     @torch.no_grad()
     def embed_without_each(self):
@@ -113,7 +119,7 @@ def majority(part):
 
 def singles(reader, probe):
     """Changes by removing one head, each (6, 12), and the standard error of the mean change over the texts."""
-    before = probe.log_losses(reader.embed(), reader.part.labels)  # (N,)
+    before = probe.log_losses(reader.intact, reader.part.labels)  # (N,)
     after = np.array([probe.log_losses(x, reader.part.labels) for x in reader.embed_without_each()])  # (72, N)
     change, right = after - before, np.log(2)
     found = {
@@ -126,7 +132,7 @@ def singles(reader, probe):
 
 def curve(reader, probe, order, steps):
     """Without the first k heads of the order; the standard error is that of the mean change from the intact model."""
-    intact = probe.log_losses(reader.embed(), reader.part.labels)
+    intact = probe.log_losses(reader.intact, reader.part.labels)
     found = {"log_loss": [], "accuracy": [], "standard_error": []}
     for k in steps:
         losses = probe.log_losses(reader.embed(order[:k]), reader.part.labels)
@@ -156,14 +162,14 @@ def transfer(model, order):
     """The heads chosen on films, removed for reviews of products, which have a probe of their own."""
     given = removal.parts(model, *snippets.products(), PRODUCTS_SIZES)
     train, judging = Reader(model, given["train"]), Reader(model, given["judging"])
-    probe, _ = fit_and_choose_strength(train.embed(), train.part.labels)
+    probe, _ = fit_and_choose_strength(train.intact, train.part.labels)
     orders = {"chosen": order, "reverse": order[::-1]}
     return {
         "sizes": PRODUCTS_SIZES,
         "parts_sha256": {name: digest(part) for name, part in given.items()},
         "strength": probe.strength,
         "majority": majority(judging.part),
-        "intact": rounded(probe.score(judging.embed(), judging.part.labels)),
+        "intact": rounded(probe.score(judging.intact, judging.part.labels)),
         "single": singles(judging, probe),
         "k": 36,
         **{name: only(curve(judging, probe, heads, (36,))) for name, heads in orders.items()},
@@ -177,8 +183,8 @@ def run():
     given = removal.parts(model, *snippets.movies())
     readers = {name: Reader(model, part) for name, part in given.items()}
     train, choosing, judging = readers.values()
-    probe, tried = fit_and_choose_strength(train.embed(), train.part.labels)
-    intact = {name: rounded(probe.score(r.embed(), r.part.labels)) for name, r in readers.items()}
+    probe, tried = fit_and_choose_strength(train.intact, train.part.labels)
+    intact = {name: rounded(probe.score(r.intact, r.part.labels)) for name, r in readers.items()}
     print("intact:", intact, flush=True)
     single = {"choosing": singles(choosing, probe), "judging": singles(judging, probe)}
     order = [HEADS[i] for i in np.argsort(np.ravel(single["choosing"]["log_loss"]), kind="stable")]

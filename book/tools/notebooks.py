@@ -205,7 +205,8 @@ def proof_text(modules: list[ModuleType], seeds: range = PROOF_SEEDS, kept: dict
 
 def main(only: str | None) -> None:
     os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # its warning would be stored as an output
-    for path in chapters(only):
+    asked = chapters(only)
+    for path in asked:
         notebook = nbformat.read(path, as_version=4)
         module = registry(path)
         write(execute(with_exercises(notebook, module)), path)
@@ -215,7 +216,7 @@ def main(only: str | None) -> None:
     kept, proved = {}, []
     for path in chapters():  # the proof of a chapter takes minutes: the others' rows stay, and a test proves them
         names = {f"{exercise.number} `{exercise.name}`" for exercise in exercises_of(registry(path))}
-        if path in chapters(only) or not names <= set(rows):
+        if path in asked or not names <= set(rows):
             proved.append(path)
         else:
             kept |= {name: rows[name] for name in names}
