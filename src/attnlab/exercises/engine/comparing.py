@@ -62,12 +62,12 @@ def tolerance(reference: Callable, arguments: Sequence[Any], dtype: np.dtype) ->
 
 
 def agree(expected: Observation, received: Observation, rtol: float) -> bool:
-    """True when both calls did the same: numbers, shape, gradients, and the same arguments left or modified.
+    """True when both calls did the same: numbers, shape, gradients, bytes, and the same arguments left or modified.
 
     Whole numbers may come as integers or as floats (`keys @ query` of integers is right); truth values are no numbers.
     NaN equals NaN and each infinity itself. Two exceptions agree when they have the same type, or both may say that
     shapes do not fit. The tolerance is relative to the largest of the expected numbers. A gradient that does not arrive
-    counts as zero, as in training.
+    counts as zero, as in training. Of bytes it matters only whether they are too many, where both are counted.
     """
     if expected.changed != received.changed:
         return False
@@ -75,6 +75,8 @@ def agree(expected: Observation, received: Observation, rtol: float) -> bool:
         kinds = {o.failure.kind if o.failure else "" for o in (expected, received)}
         return len(kinds) == 1 or kinds <= MISFIT
     if expected.array is None or received.array is None:
+        return False
+    if None not in (expected.heavy, received.heavy) and expected.heavy != received.heavy:
         return False
     a, b = expected.array, received.array
     if a.shape != b.shape or (a.dtype.kind == "b") != (b.dtype.kind == "b"):

@@ -13,7 +13,7 @@ from .cards import BULLET, Comparison, Verdict
 from .comparing import agree, precision
 from .running import KEPT_OUTPUT, Observation
 from .tensors import INSTALL
-from .values import about_numbers, numbers, unseen_difference, value
+from .values import about_numbers, in_a_row, numbers, unseen_difference, value
 
 if TYPE_CHECKING:
     from .judging import Answer, Recognised
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Difference(NamedTuple):
     """A call on which an answer is wrong: its probe, what the reference does and what the answer does.
 
-    Where all values agree, `by` is the place of the gradient that does not. `shows` are the recognised wrong turns
-    that can be seen there.
+    Where all values agree, `by` is the place of the gradient that does not; without one, it is the `bytes` that do not.
+    `shows` are the recognised wrong turns that can be seen there.
     """
 
     probe: Probe
@@ -32,8 +32,15 @@ class Difference(NamedTuple):
     received: Observation
     by: int | None = None
     shows: frozenset[str] = frozenset()
+    bytes: bool = False
 
 
+ONLY_GRADIENT = "The forward result is right; the gradient is not."
+ONLY_BYTES = "All values are right, but too much is held in memory at once."
+UNCOUNTED = (
+    "your answer makes tensors, and this check counts the bytes of NumPy's arrays alone. How much yours holds at once "
+    "was not seen."
+)
 # What torch's messages on gradients mean for the one who wrote the code.
 TORCH_SAYS = {
     "leaf Variable that requires grad": (
@@ -84,9 +91,10 @@ def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Ve
     else:
         told = dict.fromkeys(p.remark for p in sorted(surplus, key=lambda p: p is not found.probe))
         words += [("And beyond that: " if turns else "") + text for text in told]
-    if found and found.by is not None and answer.values_right():
-        words.insert(0, "The forward result is right; the gradient is not.")
+    if found and (found.bytes or found.by is not None) and answer.values_right():
+        words.insert(0, ONLY_BYTES if found.bytes else ONLY_GRADIENT)
         diagnosed = diagnosed and diagnosed + 1
+    words += _about_bytes(answer, found)
     comparison = implementations.comparison(answer, misjudged) if misjudged else found and _comparison(answer, found)
     return Verdict(
         "recognised" if turns or recognised.surplus else "unrecognised",
@@ -115,7 +123,9 @@ def _clearest_difference(answer: Answer, readings: list[tuple[str, ...]]) -> Dif
         for i in values or answer.differences(0, tier):
             shows = frozenset().union(*(answer.shows(r, tier, i, forward=bool(values)) for r in readings))
             by = None if values else answer.wrong_gradient(tier, i)
-            difference = Difference(probes[i], answer.exercise.does(0, tier, i, answer.seed), mine[i], by, shows)
+            expected = answer.exercise.does(0, tier, i, answer.seed)
+            held = not values and by is None
+            difference = Difference(probes[i], expected, mine[i], by, shows, held)
             found.append(((-len(shows), tier == "hard", sum(np.size(a) for a in probes[i].arguments)), difference))
     return min(found, key=lambda each: each[0])[1] if found else None
 
@@ -123,6 +133,10 @@ def _clearest_difference(answer: Answer, readings: list[tuple[str, ...]]) -> Dif
 def _comparison(answer: Answer, found: Difference) -> Comparison:
     names, probe = answer.exercise.parameters, found.probe
     given = [f"{name} ={_below(value(a))}" for name, a in zip(names, probe.arguments, strict=True)]
+    if found.bytes:
+        labels = ("Called with", "May hold at once", "Your function held at once")
+        solution, held = (f"about {size:,} bytes" for size in (_rounded(found.expected), _rounded(found.received)))
+        return Comparison("\n".join(given), f"{probe.at_most:,} bytes; the solution holds {solution}", held, labels)
     if found.by is None:
         sides = [_result(found.expected, names), _result(found.received, names)]
         sides[1] += unseen_difference(found.expected.array, found.received.array)
@@ -134,6 +148,20 @@ def _comparison(answer: Answer, found: Difference) -> Comparison:
     by = answer.exercise.gradient_of[found.by]
     labels = ("Called with", f"Expected gradient of the loss with respect to {by}", "Gradient through your function")
     return Comparison("\n".join(given), *shown, labels)
+
+
+def _about_bytes(answer: Answer, found: Difference | None) -> list[str]:
+    """The count, where it is too large and the card shows something else."""
+    return [
+        f"Called with *{probe.name}* it held about {_rounded(seen):,} bytes at once; {probe.at_most:,} are enough."
+        for probe, seen in zip(answer.exercise.hard, answer.hard, strict=False)
+        if seen and seen.heavy and not (found and found.bytes)
+    ]
+
+
+def _rounded(seen: Observation) -> int:
+    """The bytes held, to the thousand: the rest differs from run to run."""
+    return round(seen.held, -3)
 
 
 def _below(text: str) -> str:
@@ -204,7 +232,7 @@ def unrecognised(answer: Answer, found: Difference | None) -> list[str]:
     """What can be said about an answer that no twin explains, the most telling first."""
     if found is None:
         return ["It gave numbers on too few inputs to be judged."]
-    probe, expected, received, by, _ = found
+    probe, expected, received, by, *_ = found
     names = answer.exercise.parameters
     if by is not None:
         return _about_gradient(expected.gradients[by], received.gradients[by], answer.exercise.gradient_of[by])
@@ -255,10 +283,14 @@ def _about_type(seen: Observation, expected: Observation) -> list[str]:
     wanted = f"an array of shape {expected.array.shape}" if expected.array is not None else "an array"
     words = [f"It returned an object of type {seen.returned}; expected {wanted}."]
     if isinstance(seen.raw, list | tuple) and expected.array is not None:
-        for name, item in [("its values", seen.raw), *((f"its item {i}", item) for i, item in enumerate(seen.raw[:4]))]:
+        tried = [
+            ("its values", seen.raw, "return `np.array(…)` of it"),
+            ("its numbers", in_a_row(seen.raw), "return them in one array, one after the other"),
+            *((f"its item {i}", item, "return only that") for i, item in enumerate(seen.raw[:4])),
+        ]
+        for name, item, cure in tried:
             values = numbers(item)
             if values is not None and agree(replace(expected, gradients=()), Observation(array=values), 1e-6):
-                cure = "return `np.array(…)` of it" if name == "its values" else "return only that"
                 words.append(f"But {name} would be right: {cure}.")
                 break
     return words

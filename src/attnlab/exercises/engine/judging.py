@@ -84,7 +84,8 @@ class Answer:
         if any(o.array is not None for o in self.ordinary):
             for probe in self.exercise.hard:
                 spared = probe.arrays_only and convert is not _same
-                self.hard.append(None if spared else observe(self.function, probe.arguments, convert))
+                seen = None if spared else observe(self.function, probe.arguments, convert, at_most=probe.at_most)
+                self.hard.append(seen)
 
     def _shared(self) -> list[Observation]:
         """What it did on the probes that are for arrays and tensors alike."""
@@ -97,7 +98,7 @@ class Answer:
     def differences(self, index: int, tier: str, *, forward: bool = False) -> Iterator[int]:
         """The probes of a tier on which this answer and the twin `twins[index]` do not do the same.
 
-        Probes that only give advice never count. With `forward`, gradients do not count either.
+        Probes that only give advice never count. With `forward`, gradients and bytes do not count either.
         """
         probes = self.exercise.probes_of(tier, self.seed)
         for i, mine in enumerate(self.hard if tier == "hard" else self.ordinary):
@@ -119,7 +120,7 @@ class Answer:
         return {turn for turn in reading if differ((), (turn,)) and differ(rest[turn], reading)}
 
     def values_right(self) -> bool:
-        """True where no value differs from the reference's on any probe, gradients aside."""
+        """True where no value differs from the reference's on any probe, gradients and bytes aside."""
         return not any(True for tier in ("ordinary", "hard") for _ in self.differences(0, tier, forward=True))
 
     def wrong_gradient(self, tier: str, i: int) -> int | None:
@@ -138,19 +139,22 @@ class Answer:
             for i, (probe, mine) in enumerate(zip(self.exercise.hard, self.hard, strict=True))
             if probe.advice and mine is not None and not self._same(0, "hard", i, mine)
         ]
-        return list(dict.fromkeys(told))
+        pairs = zip(self.exercise.hard, self.hard, strict=True)
+        uncounted = any(p.at_most and o is not None and o.held is None for p, o in pairs)
+        return list(dict.fromkeys(told + [describing.UNCOUNTED] * uncounted))
 
     def _same(self, index: int, tier: str, i: int, mine: Observation, forward: bool = False) -> bool:
         twin, rtol = self.exercise.does(index, tier, i, self.seed), self._tolerance(tier, i, mine)
         if forward:
-            twin, mine = replace(twin, gradients=()), replace(mine, gradients=())
+            twin, mine = (replace(o, gradients=(), heavy=None) for o in (twin, mine))
         return agree(twin, mine, rtol)
 
     def _tolerance(self, tier: str, i: int, mine: Observation) -> float:
         if self.exercise.tests:
             return 0.0
         dtype = precision(mine, self.exercise.probes_of(tier, self.seed)[i].arguments)
-        return self.exercise.tolerances(self.seed, tier, dtype)[i] * mine.coarser
+        seed = 0 if tier == "hard" else self.seed  # hard probes are the same for every seed
+        return self.exercise.tolerances(seed, tier, dtype)[i] * mine.coarser
 
     def possible(self, turns: int) -> list[int]:
         """The twins with that many wrong turns that do the same on every ordinary probe.

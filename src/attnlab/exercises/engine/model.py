@@ -8,8 +8,9 @@
 A twin is added because people make that mistake (`mistake`), or because it is one wrong turn at a choice point
 (`choice_points`: single wrong turns and pairs of them are twins). `variant` adds correct code that must be accepted.
 
-Two kinds of exercise observe something else. With `gradient_of` the functions are written in torch, and gradients are
-compared beside values. With `implementations` they are tests: each probe is an implementation to accept or refuse.
+Some exercises observe more, or something else. A hard probe with `at_most` counts the bytes that a call holds. With
+`gradient_of` the functions are written in torch, and gradients are compared beside values. With `implementations` they
+are tests: each probe is an implementation to accept or refuse.
 """
 
 from __future__ import annotations
@@ -189,7 +190,8 @@ class Exercise:
 
     @functools.cache  # noqa: B019
     def _hard_done(self, index: int, probe: int) -> Observation:
-        return observe(self.observed(self.twins[index].function), self.hard[probe].arguments, watched=False)
+        function, hard = self.observed(self.twins[index].function), self.hard[probe]
+        return observe(function, hard.arguments, watched=False, at_most=hard.at_most)
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019
     def _ordinary_done(self, index: int, probe: int, seed: int) -> Observation:

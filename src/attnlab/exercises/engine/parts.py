@@ -34,7 +34,8 @@ class Probe:
 
     `arrays_only` spares answers written in torch. With `advice` the answer stays correct and is told the remark: for
     inputs on which an answer that is right on paper may fail, and nobody asked for more. `correct` says of an
-    implementation whether a test should accept it.
+    implementation whether a test should accept it. `at_most` is the number of bytes that the call may hold at once,
+    beside its arguments: set it far, three times and more, from what right and wrong answers need.
     """
 
     arguments: tuple[Any, ...]
@@ -44,6 +45,7 @@ class Probe:
     name: str = ""
     seen_in: str = ""
     correct: bool | None = None
+    at_most: int | None = None
 
 
 @dataclass(frozen=True)

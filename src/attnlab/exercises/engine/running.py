@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .counting import held_by, tracing_settings
 from .deadline import OutOfTime
 from .tensors import WithGradients, torch_settings
 
@@ -46,6 +47,7 @@ class Observation:
     warned     messages of the warnings it raised
     gradients  for each argument that an exercise differentiates by, its gradient; None where none arrives
     carries    the precision of the answer where its array does not show it, and how much `coarser` it is even then
+    held       the most bytes it held at once, and whether that is too `heavy`; None where nobody counts
     """
 
     array: np.ndarray | None = None
@@ -59,6 +61,8 @@ class Observation:
     carries: np.dtype | None = None
     coarser: float = 1.0
     gradients: tuple[np.ndarray | None, ...] = ()
+    held: int | None = None
+    heavy: bool | None = None
 
     @property
     def mark(self) -> float:
@@ -120,7 +124,7 @@ def session_kept():
         raise RuntimeError("input() was called; a checked function gets everything from its arguments")
 
     asked, streams, shell = builtins.input, (sys.stdout, sys.stderr), _shell()
-    put_torch_back = torch_settings()
+    put_torch_back, put_tracing_back = torch_settings(), tracing_settings()
     builtins.input = no_input
     if shell is not None:
         shell.ask_exit = _exit  # in a kernel, exit() asks the kernel to end, after the cell
@@ -130,6 +134,7 @@ def session_kept():
         finally:
             builtins.input, (sys.stdout, sys.stderr) = asked, streams
             put_torch_back()
+            put_tracing_back()
             if shell is not None:
                 vars(shell).pop("ask_exit", None)
 
@@ -171,10 +176,14 @@ def as_array(value: Any) -> np.ndarray | None:
     if isinstance(value, np.ndarray | np.generic | int | float):
         array = np.array(value)
         return array if array.dtype.kind in "fiub" else None
-    if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
+    if _is_tensor(value):
         tensor = value.detach().cpu()
         return np.array((tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy())
     return None
+
+
+def _is_tensor(value: Any) -> bool:
+    return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach")
 
 
 def _message(error: BaseException) -> str:
@@ -192,19 +201,26 @@ def _where(error: BaseException) -> str:
 
 
 def observe(
-    function: Callable, arguments: Sequence[Any], convert: Callable = lambda x: x, *, watched: bool = True
+    function: Callable,
+    arguments: Sequence[Any],
+    convert: Callable = lambda x: x,
+    *,
+    watched: bool = True,
+    at_most: int | None = None,
 ) -> Observation:
     """Call `function` on copies of `arguments` and write down what happened.
 
     `convert` turns each argument into what the function expects (a tensor, for answers written in torch).
     Our own functions, which print nothing, need not be `watched`: that is quicker, and their warnings are dropped.
+    With `at_most` its bytes are counted, unless tensors come back: nobody here sees theirs.
     `OutOfTime` and the user's own stop pass through; every other exception, SystemExit included, is written down.
     """
     given = copy.deepcopy(tuple(arguments))
-    output, failure, result, gradients = _Excerpt(), None, None, ()
+    output, failure, result, gradients, held = _Excerpt(), None, None, (), None
     with _quiet(output) if watched else _silent() as caught:
         try:
-            result = function(*(convert(a) for a in given))
+            converted = [convert(a) for a in given]
+            result, held = (function(*converted), None) if at_most is None else held_by(function, converted)
             if isinstance(result, WithGradients):
                 result, gradients = result
         except (OutOfTime, KeyboardInterrupt):
@@ -214,6 +230,7 @@ def observe(
         array = None if failure else as_array(result)
     changed = tuple(i for i, (a, b) in enumerate(zip(arguments, given, strict=True)) if not _same(a, b))
     carries, coarser = (None, 1.0) if failure else _precision(result)
+    held = None if _is_tensor(result) else held
     return Observation(
         array=array,
         carries=carries,
@@ -226,6 +243,8 @@ def observe(
         printed_size=output.size,
         warned=tuple(dict.fromkeys(str(w.message) for w in caught)),
         gradients=tuple(None if g is None else as_array(g) for g in gradients),
+        held=held,
+        heavy=None if held is None else held > at_most,
     )
 
 

@@ -54,6 +54,12 @@ def numbers(given: Any) -> np.ndarray | None:
         return None
 
 
+def in_a_row(items: list | tuple) -> np.ndarray | None:
+    """All numbers of several items, in one array."""
+    parts = [numbers(item) for item in items]
+    return np.concatenate([part.ravel() for part in parts]) if parts and all(p is not None for p in parts) else None
+
+
 @np.errstate(all="ignore")  # differences of the largest numbers
 def about_numbers(expected: np.ndarray, received: np.ndarray, dtype: np.dtype) -> list[str]:
     """What is wrong with an array, the plainest first: its kind, its shape, its infinities, its numbers."""

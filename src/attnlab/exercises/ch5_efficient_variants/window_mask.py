@@ -1,0 +1,191 @@
+"""Exercise 5.7: window_mask, and what people write instead."""
+
+import numpy as np
+
+from ..engine import Probe, Wrong, exercise
+
+
+@exercise(
+    "5.7",
+    points=1,
+    section="Windows",
+    statement=(
+        "The mask of a sliding window, True where a query may attend: each query sees the last `size` keys up to its\n"
+        "own position, *its own included*, and none after it. As in `causal_mask`, the last query belongs to the last\n"
+        "key. For 4 queries, 4 keys and a size of 2 the rows are [1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0] and\n"
+        "[0, 0, 1, 1], as truth values: 7 pairs are allowed. `attnlab.masks.window` does this; write it yourself."
+    ),
+    hints=[
+        "Each row has a first and a last key that it may see. The last one is the query's own; which is it for query "
+        "i, if there are more keys than queries?",
+        "With a size of 1, how far back does a query see? So how far with `size`?",
+        "Two conditions, joined by `&`: the key is not after the query, and the query is less than `size` after the "
+        "key. Both are a comparison of positions.",
+    ],
+)
+def window_mask(n_q, n_k, size):
+    """Causal window: the last `size` keys, the query's own included.
+
+    n_q, n_k and size are integers → (n_q, n_k) of bool, True = may attend;
+    the last query's own key is the last key
+    """
+    own = np.arange(n_q)[:, None] + n_k - n_q  # (n_q, 1)
+    key = np.arange(n_k)  # (n_k,)
+    return (key <= own) & (own - key < size)
+
+
+@window_mask.probes
+def _(rng):
+    n = int(rng.integers(5, 8))
+    # Square, wide, tall; every window is narrower than the keys by two at least, so that a longer one shows.
+    return [(n, n, 2), (n, n, 3), (n - 2, n + 2, 4), (2, n + 1, 3), (n + 2, n, 2)]
+
+
+@window_mask.hard_probes
+def _():
+    return {
+        "one key": Probe((4, 4, 1), "With a size of 1 each query sees its own key and nothing else."),
+        "a wide window": Probe((3, 5, 9), "A window that is wider than all keys is a causal mask."),
+        "just as wide": Probe((4, 4, 4), "A window of n_k keys is a causal mask."),
+        "one query": Probe((1, 6, 3), "A single query with cached keys sees the last `size` of them."),
+        "far more queries": Probe((6, 2, 2), "Queries that lie before all keys may attend to nothing."),
+    }
+
+
+@window_mask.choice_points(
+    reach={
+        "size beside its own": Wrong(
+            "The window is one key too long: it holds `size` keys *beside* the query's own. Some libraries count that "
+            "way; here its own is one of `size`. In the example 9 pairs would be allowed instead of 7.",
+            seen_in="huggingface/transformers#39408",
+            hint="With a size of 1, how many keys does your last query see?",
+        ),
+        "one too few": Wrong(
+            "The window is one key too short. The query's own key is one of `size`, so size − 1 lie before it.",
+            seen_in="lightseekorg/tokenspeed#578",
+            hint="With a size of 1, how many keys does your last query see?",
+        ),
+        "all before": Wrong(
+            "This is the causal mask: `size` limits nothing. A query may look back over size − 1 keys at most.",
+            hint="Would your result change with `size`?",
+        ),
+    },
+    future={
+        "as far ahead": Wrong(
+            "The window reaches as far ahead as back. This is a decoder: no query may see a key after its own.",
+            seen_in="google/gemma_pytorch#73",
+            hint="Which keys does the first query see?",
+        ),
+        "half": Wrong(
+            "The window lies around the query, half before it and half after it, as in an encoder (Longformer). This "
+            "is a decoder: all of it lies before, and no query may see a key after its own.",
+            hint="Which keys does the first query see?",
+        ),
+        "all": Wrong(
+            "The past is limited, the future is not: every later key is allowed.",
+            seen_in="jax-ml/jax#39576",
+            hint="Which keys does the first query see?",
+        ),
+        "instead of the past": Wrong(
+            "The wrong side is kept: each query sees its own key and later ones. Rows are queries, columns are keys.",
+            hint="Which keys does the last query see?",
+        ),
+    },
+    own={
+        "blocked": Wrong(
+            "The query's own key is blocked. It is the last one of its window.",
+            hint="Which key should the first query see?",
+        ),
+    },
+    align={
+        "top-left": Wrong(
+            "The *first* query is lined up with the first key. With a cache the window lies at the end: positions of "
+            "queries begin at n_k − n_q. Square masks do not show the difference.",
+            seen_in="trymirai/lalamo#200",
+            hint="One new query and 6 keys: which of them does a window of 3 hold?",
+        ),
+    },
+    polarity={
+        "turned": Wrong(
+            "Every entry is turned round: yours is True where attention is forbidden. Here True means *may attend*.",
+            seen_in="rasbt/LLMs-from-scratch#1061",
+            hint="May the first query attend to the first key? What does your mask say about that pair?",
+        ),
+    },
+    kind={
+        "numbers": Wrong(
+            "These are numbers; a mask of truth values is asked for. Libraries *add* a mask of floating numbers to the "
+            "scores, and adding 1 or 0 forbids nothing.",
+            seen_in="pytorch/pytorch#21518",
+            hint="Which dtype has your result, and which dtype does a comparison give?",
+        ),
+    },
+)
+def _(
+    n_q,
+    n_k,
+    size,
+    *,
+    reach="size",
+    future="none",
+    own="seen",
+    align="bottom-right",
+    polarity="allowed",
+    kind="bool",
+):
+    back = np.arange(n_q)[:, None] - np.arange(n_k) + (0 if align == "top-left" else n_k - n_q)  # how far back
+    length = {"size beside its own": size + 1, "one too few": size - 1, "all before": 2 * (n_q + n_k)}.get(reach, size)
+    length = length // 2 + 1 if future == "half" else length
+    around, ahead = np.abs(back), np.maximum(back, 0)
+    back = {"as far ahead": around, "half": around, "all": ahead, "instead of the past": -back}.get(future, back)
+    mask = (back >= 0) & (back < length)
+    if own == "blocked":
+        mask &= np.arange(n_q)[:, None] + (0 if align == "top-left" else n_k - n_q) != np.arange(n_k)
+    mask = ~mask if polarity == "turned" else mask
+    return mask.astype(int) if kind == "numbers" else mask
+
+
+@window_mask.mistake(
+    "either is enough",
+    "The two conditions are joined by “or”, so every pair passes one of them. A key must pass both: `&`. (What is "
+    "*forbidden* is the other way round: there either is enough.)",
+    seen_in="lucidrains/local-attention#5",
+    hint="Is it enough for a key to meet one of the two conditions?",
+)
+def _(n_q, n_k, size):
+    return np.ones((n_q, n_k), dtype=bool)
+
+
+@window_mask.variant
+def two_triangles(n_q, n_k, size):
+    everything = np.ones((n_q, n_k), dtype=bool)
+    return np.tril(everything, n_k - n_q) & np.triu(everything, n_k - n_q - size + 1)
+
+
+@window_mask.variant
+def one_triangle_less_another(n_q, n_k, size):
+    return np.tri(n_q, n_k, n_k - n_q) - np.tri(n_q, n_k, n_k - n_q - size) == 1
+
+
+@window_mask.variant
+def with_loops(n_q, n_k, size):
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    for i in range(n_q):
+        last = i + n_k - n_q
+        for j in range(max(0, last - size + 1), last + 1):
+            mask[i, j] = True
+    return mask
+
+
+@window_mask.variant
+def slices_of_rows(n_q, n_k, size):
+    mask = np.full((n_q, n_k), False)
+    for i, row in enumerate(mask):
+        end = i + 1 + n_k - n_q
+        row[max(end - size, 0) : max(end, 0)] = True
+    return mask
+
+
+@window_mask.variant
+def steps_along_diagonals(n_q, n_k, size):
+    return sum(np.eye(n_q, n_k, n_k - n_q - back) for back in range(size)) > 0
