@@ -106,6 +106,9 @@ def test_options_become_attributes():
     assert '<attn-split-merge token="0.0" feature="7.0" n_heads="8" way="no swap" data-' in html
     assert "<attn-heads data-heads=" in figures.heads()._repr_html_()
     assert '<attn-heads layer="4.0" head="5.0" sentence="2" data-heads=' in figures.heads(4, 5, 2)._repr_html_()
+    assert "<attn-online-softmax data-" in figures.online_softmax()._repr_html_()
+    html = figures.online_softmax("masked", tile=3, read=0, forget=True)._repr_html_()
+    assert '<attn-online-softmax scores="masked" tile="3.0" read="0.0" forget data-' in html
     html = figures.sharpness(temperature=0.1, copies=3, masked=True)._repr_html_()
     assert '<attn-sharpness temperature="0.1" copies="3.0" masked data-' in html
 
@@ -132,6 +135,10 @@ def test_options_become_attributes():
         (lambda: figures.split_merge(feature=2.5), "feature"),
         (lambda: figures.split_merge(n_heads=3), "n_heads"),
         (lambda: figures.split_merge(way="wrong"), "way"),
+        (lambda: figures.online_softmax(scores="random"), "scores"),
+        (lambda: figures.online_softmax(tile=0), "tile"),
+        (lambda: figures.online_softmax(tile=1.5), "tile"),
+        (lambda: figures.online_softmax(read=7), "read"),
     ],
 )
 def test_values_outside_the_range_are_refused_by_name(make, word):
@@ -275,6 +282,28 @@ def numbers_of(words):
     return {8 * "abcd".index(t) + j for t in tokens for j in features}
 
 
+@pytest.mark.parametrize("scores", _static.SETS)
+def test_fallback_of_the_online_softmax_agrees_with_attnlab(scores):
+    all_scores = np.array(_static.SETS[scores], dtype=float)
+    short = lambda x: "−∞" if x == -np.inf else f"{x:.4f}" if x % 1 else f"{x:.0f}"  # noqa: E731
+    for tile, read in np.ndindex(7, 7):
+        if tile == 0:
+            continue
+        static, seen = figures.online_softmax(scores, tile, read).static, min(6, -(-read // tile) * tile)
+        if seen == 0:
+            assert "0 of 6 keys read: m = −∞, ℓ = 0, o = 0, o/ℓ = 0" in static.text
+            continue
+        part, values = all_scores[:seen], np.arange(seen)
+        m, output = part.max(), attnlab.softmax(part) @ values
+        powers = np.exp(part - m) if m > -np.inf else np.zeros(seen)
+        line = f"{seen} of 6 keys read: m = {short(m)}, ℓ = {short(powers.sum())}, o = {short(powers @ values)}"
+        for words in (static.text, static.caption, static.alt):
+            assert f"{line}, o/ℓ = {short(output)}" in words
+        framed = [j for j in range(6) if (seen - 1) // tile * tile <= j < seen]
+        assert static.shapes.count("in fast memory</text>") == len(framed) + 1
+    assert "o/ℓ = 2.3244" in figures.online_softmax("text", 2, 6, forget=True).static.text
+
+
 @pytest.mark.parametrize("where", [(0, 2, 0), (2, 7, 1), (0, 3, 2), (5, 11, 2)])
 def test_fallback_of_the_heads_agrees_with_numpy(where):
     layer, head, sentence = where
@@ -328,7 +357,10 @@ def test_fallback_survives_a_sanitizer(name):
         figures.scoring(3, 3, "additive"),
         figures.scoring(1, 2, "gaussian"),
         figures.heads(2, 7, 2),
+        figures.kv_cache("Mistral-7B", batch=1024),
         figures.split_merge(3, 7, 8, "no swap in merge"),
+        figures.online_softmax("masked", 1, 2),
+        figures.online_softmax("rising", 4, 6, True),
     ],
 )
 def test_picture_is_well_formed_and_names_no_other_address(figure):

@@ -18,8 +18,10 @@ __all__ = [
     "NAMES",
     "Figure",
     "heads",
+    "kv_cache",
     "masking",
     "mixture",
+    "online_softmax",
     "saturation",
     "scoring",
     "script",
@@ -27,7 +29,17 @@ __all__ = [
     "split_merge",
 ]
 
-NAMES = ("mixture", "sharpness", "saturation", "masking", "scoring", "split_merge", "heads")
+NAMES = (
+    "mixture",
+    "sharpness",
+    "saturation",
+    "masking",
+    "scoring",
+    "split_merge",
+    "heads",
+    "kv_cache",
+    "online_softmax",
+)
 DRAGGED = ("mixture", "scoring")  # those with a query that is dragged over a plane
 
 
@@ -84,6 +96,40 @@ def heads(layer=0, head=2, sentence=0):
     return Figure("heads", attributes + _static.heads_attribute(), _static.heads(layer, head, sentence))
 
 
+def kv_cache(model="Llama-3-70B", context=None, batch=1, dtype="float16", n_kv_heads=None):
+    """Bytes of a key-value cache, as it is, as MHA and as MQA, against the memory of real cards.
+
+    model: a name of the list in the figure: "GPT-2 small", "SmolLM2-135M", "Falcon-7B", "Gemma-7B", "Mistral-7B",
+    "Llama-2-7B", "Llama-2-70B", "Llama-3-8B", "Llama-3-70B".
+    context: tokens, a power of two from 128 to 1048576; default: the model's.  batch: a power of two, 1 to 1024.
+    dtype: "float32", "float16" (bfloat16 has the same bytes), "int8" (so has float8) or "int4".
+    n_kv_heads: a divisor of the model's query heads; default: the model's.
+    """
+    if not isinstance(model, str) or model not in _static.MODELS:
+        raise ValueError(f"model = {model!r}: must be one of {', '.join(_static.MODELS)}")
+    if not isinstance(dtype, str) or dtype not in _static.BITS:
+        raise ValueError(f"dtype = {dtype!r}: must be one of {', '.join(_static.BITS)}")
+    layers, heads, kv, d, window, longest = _static.MODELS[model]
+    context, kv = longest if context is None else context, kv if n_kv_heads is None else n_kv_heads
+    _check("context", context, 128, 2**20)
+    _check("batch", batch, 1, 1024)
+    for name, value in (("context", context), ("batch", batch)):
+        if value not in [2**power for power in range(21)]:
+            raise ValueError(f"{name} = {value}: must be a power of two")
+    if kv not in (divisors := [n for n in range(1, heads + 1) if heads % n == 0]):
+        raise ValueError(f"n_kv_heads = {kv}: must divide the {heads} query heads: {', '.join(map(str, divisors))}")
+    context, batch, kv = int(context), int(batch), int(kv)
+    power = {
+        "window": (window.bit_length() - 1 if window else 18, 18),  # 18: none
+        "context": (context.bit_length() - 1, 17),
+        "batch": (batch.bit_length() - 1, 0),
+        "dtype": (_static.BITS[dtype].bit_length() - 1, 4),
+    }
+    attributes = _attributes(heads=(heads, 64), share=(divisors.index(kv), 3), d=(d, 128), layers=(layers, 80), **power)
+    still = _static.kv_cache(model, context, batch, dtype, kv)
+    return Figure("kv_cache", attributes + _static.tables_attribute(), still)
+
+
 def masking(preset="causal", mask=None, equal=False):
     """A mask painted on a grid of five queries and five keys: weights and outputs follow.
 
@@ -111,6 +157,24 @@ def mixture(q1=1, q2=0):
     _check("q1", q1, -3, 3)
     _check("q2", q2, -3, 3)
     return Figure("mixture", _attributes(q1=(q1, 1), q2=(q2, 0)), _static.mixture(q1, q2))
+
+
+def online_softmax(scores="text", tile=2, read=2, forget=False):
+    """Softmax over six keys that are read in tiles: m, ℓ and o after each, beside softmax over all that was read.
+
+    scores: "text" (1, 3, 2, 0, 5, 1), "rising", "falling" or "masked" (as in the text, the first two masked).
+    The value of key j is j.  tile: keys in a tile, 1 to 6.  read: the tiles up to that of this key are read, 0 to 6.
+    forget: whether the factor that rescales the old sums is left out.
+    """
+    if not isinstance(scores, str) or scores not in _static.SETS:
+        raise ValueError(f"scores = {scores!r}: must be one of {', '.join(_static.SETS)}")
+    for name, value, low in (("tile", tile, 1), ("read", read, 0)):
+        _check(name, value, low, 6)
+        if value != int(value):
+            raise ValueError(f"{name} = {value}: must be a whole number")
+    tile, read, forget = int(tile), int(read), bool(forget)
+    attributes = f' scores="{scores}"' * (scores != "text") + _attributes(tile=(tile, 2), read=(read, 2))
+    return Figure("online_softmax", attributes + " forget" * forget, _static.online_softmax(scores, tile, read, forget))
 
 
 def saturation(d=64, draw=7):
