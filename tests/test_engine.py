@@ -241,6 +241,30 @@ def test_single_pair_and_what_lies_beyond_them():
     assert doubled.judge(lambda x: 4 * x).status == "unrecognised"
 
 
+def test_what_is_done_right_beside_a_mistake_is_no_fault():
+    """A twin is not the learner's code: where it spoils a hard probe that the answer does not, nobody accuses."""
+    doubled = toy()
+
+    @doubled.mistake("five", "Five.")
+    def _(x):
+        return np.where(np.abs(x) > 1e100, 0.0, 5 * x)
+
+    @doubled.mistake("five, one for none", "Five, and one number where there is none.")
+    def _(x):
+        return 5 * x if len(x) else np.zeros(1)
+
+    def five(huge, empty=lambda x: 5 * x):
+        return lambda x: empty(x) if len(x) == 0 else huge(x) if np.abs(x).max() > 1e100 else 5 * x
+
+    verdict = doubled.judge(five(huge=lambda x: 2 * x))
+    assert verdict.turns == (("five",),) and verdict.remarks == () and verdict.words == ["Five."]
+    verdict = doubled.judge(five(huge=lambda x: 3 * x))  # wrong there, in a way of its own
+    assert set(verdict.turns) == {("five",)} and verdict.remarks == ("huge",)
+    # The other explains all that is wrong: this one says nothing of an empty input.
+    verdict = doubled.judge(five(huge=lambda x: 2 * x, empty=lambda x: np.zeros(1)))
+    assert verdict.turns == (("five, one for none",),) and verdict.remarks == ()
+
+
 def test_a_mistake_is_never_recognised_by_nan_or_an_exception_alone():
     doubled = toy()
 

@@ -162,6 +162,26 @@ def test_an_answer_that_makes_tensors_is_right_and_told_that_nobody_counted():
         assert verdict.correct and verdict.words == [f"One thing more: {UNCOUNTED}"]
 
 
+def test_tensors_inside_are_seen_too_and_what_is_for_arrays_alone_is_no_longer_asked():
+    squares = toy()
+    whole = Probe((np.arange(3),), "For whole numbers it fails.", True, True)
+    squares.hard_probes(lambda many=squares._hard: {**many(), "integers": whole})
+    inside = [
+        lambda x: (torch.from_numpy(x) ** 2).sum().numpy(),
+        lambda x: float(torch.dot(*[torch.from_numpy(x)] * 2)),
+    ]
+    for answer in inside:  # an array comes back, and a number
+        verdict = squares.judge(lambda x, answer=answer: answer(x) if x.dtype.kind == "f" else answer("no"))
+        assert verdict.correct and verdict.words == [f"One thing more: {UNCOUNTED}"]
+    verdict = squares.judge(lambda x: piecewise(x) if x.dtype.kind == "f" else 1 / 0)
+    assert verdict.correct and verdict.words == ["One thing more: For whole numbers it fails."]
+
+
+def test_too_much_beside_tensors_is_too_much():
+    verdict = toy().judge(lambda x: float(torch.from_numpy(x**2).sum()))
+    assert verdict.turns == (("bytes: all",),) and verdict.words[0] == ONLY_BYTES
+
+
 # ---- the session -----------------------------------------------------------------------------------------------------
 
 

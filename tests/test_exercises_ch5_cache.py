@@ -15,6 +15,7 @@ from attnlab.exercises.ch5_efficient_variants.pooled_heads import pooled_heads
 from attnlab.exercises.ch5_efficient_variants.receptive_field import receptive_field
 from attnlab.exercises.ch5_efficient_variants.rolling_slots import rolling_slots
 from attnlab.exercises.ch5_efficient_variants.window_mask import window_mask
+from attnlab.models import pooling
 
 ONES = [decode_positions, grouped_scores, pooled_heads, window_mask, rolling_slots, receptive_field]
 
@@ -81,6 +82,10 @@ def test_the_reports_on_positions():
     assert decode_positions.reference(six, 99)[begins].tolist() == [0, 6, 7, 8]
     assert twin(decode_positions, "offset: prompt twice")(six, 99)[begins].tolist() == [0, 6, 12, 13]
     assert twin(decode_positions, "offset: prompt again")(six, 99)[begins].tolist() == [0, 12, 13, 14]
+    for name in ("twice", "for the first token", "for the first token, then calls"):  # what the chapter prints
+        assert twin(decode_positions, f"offset: prompt {name}")(ints(6, 1, 1, 1, 1), 99)[6:].tolist() == [6, 12, 13, 14]
+    beside = twin(decode_positions, "offset: prompt beside the first token")
+    assert beside(six, 99)[begins].tolist() == [0, 6, 13, 14]
     assert twin(decode_positions, "offset: zero")(six, 99)[begins].tolist() == [0, 0, 0, 0]
     assert twin(decode_positions, "offset: one too far")(nine, 99)[[0, 9, 10, 11]].tolist() == [0, 10, 11, 12]
     assert twin(decode_positions, "offset: kept")(six, 7)[begins].tolist() == [0, 6, 7, 7]
@@ -107,12 +112,25 @@ def test_what_the_cards_say_is_so():
     near(pooled_heads.reference(same, 4, 2), same[:4])
     near(twin(pooled_heads, "pool: sum")(same, 4, 2), 2 * same[:4])
     near(twin(pooled_heads, "pool: over all heads")(same, 4, 2), same[:4] / 2)
+    # "now the one is better, now the other": at once and after further training, over seeds and numbers of heads
+    tried = {(r["way"], r["n_kv_heads"], r["seed"], r["steps"]): r["loss"] for r in pooling.recorded()["converted"]}
+    gains = [tried["mean", *rest] - loss for (way, *rest), loss in tried.items() if way == "first" and rest[0] < 8]
+    assert len(gains) >= 12 and min(sum(g > 0 for g in gains), sum(g < 0 for g in gains)) > len(gains) / 4
     assert twin(rolling_slots, "slot: shifted")(6, 4).tolist() == [2, 3, 4, 5]
     assert twin(rolling_slots, "slot: last one")(6, 4).tolist() == [0, 1, 2, 5]
+    assert twin(rolling_slots, "the last window")(10, 4).tolist() == [6, 7, 8, 9]
+    assert twin(rolling_slots, "the last window, filled up in front")(3, 5).tolist() == [-1, -1, 0, 1, 2]
+    assert rolling_slots.reference(10, 4).argmin() == 2  # "the oldest mostly lies in the middle"
+    row = np.arange(6)  # what Python makes of a negative bound
+    assert row[0:-1].tolist() == [0, 1, 2, 3, 4] and row[-1:1].tolist() == []
+    assert twin(window_mask, "bounds: negative end")(8, 6, 2)[0].tolist() == [True] * 5 + [False]
+    assert not window_mask.reference(8, 6, 2)[:2].any() and "n_q − n_k queries lie before all" in window_mask.statement
     assert twin(rolling_slots, "slot: cleared")(5, 4).tolist() == [4, -1, -1, -1]
     assert twin(rolling_slots, "empty: below zero")(3, 6).tolist() == [0, 1, 2, -3, -2, -1]
     assert receptive_field.reference(np.full(32, 4096), 131_072) == 32 * 4095 + 1 == 131_041
     assert twin(receptive_field, "reach: sum")(np.full(32, 4096), 131_072) == 131_072  # Mistral 7B's "about 131K"
+    assert "32 · 4096 = 131,072." in receptive_field.wrong["reach: sum"].text
+    assert receptive_field.wrong["reach: sum"].text.endswith("it is 131,041.)")
 
 
 def test_the_examples_of_the_statements():
@@ -142,6 +160,31 @@ def test_right_answers_hear_nothing(one):
     assert one.judge(one.reference).words == []
 
 
+@pytest.mark.parametrize(
+    "paired",
+    [
+        lambda query, key: query @ key.T / np.sqrt(query.shape[-1]),
+        lambda query, key: query @ key.swapaxes(1, 2) / np.sqrt(query.shape[-1]),
+        lambda query, key: np.einsum("hqd,hkd->hqk", query, key) / np.sqrt(query.shape[-1]),
+        lambda query, key: torch.bmm(query, key.transpose(1, 2)) / np.sqrt(query.shape[-1]),
+        lambda query, key: torch.from_numpy(query) @ torch.from_numpy(key).mT / np.sqrt(query.shape[-1]),
+    ],
+)
+def test_heads_that_do_not_pair_are_told_so(paired):
+    verdict = grouped_scores.judge(paired)
+    assert verdict.words[0].startswith(("It raised ValueError", "It raised RuntimeError")) and verdict.turns == ()
+    assert "more query heads than key heads: which key head" in verdict.words[1] and len(verdict.words) == 2
+    other = grouped_scores.judge(lambda query, key: not_there + query)  # noqa: F821
+    assert other.words == [other.words[0]] and other.words[0].startswith("It raised NameError")
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda seen: range(len(seen))], ids=["list", "tuple", "range"])
+def test_right_numbers_that_are_no_array_are_told_how_to_become_one(kind):
+    verdict = decode_positions.judge(lambda lengths, room: kind(decode_positions.reference(lengths, room)))
+    assert verdict.words[1] == "But its values would be right: return `np.array(…)` of it."
+    assert verdict.comparison.received.startswith(("a list: [0 1 2", "a range: [0 1 2", "an object of type tuple"))
+
+
 # ---- typed by hand: (exercise, answer, turns expected; () for correct) -----------------------------------------------
 
 
@@ -166,6 +209,19 @@ def tiny_llm_before_the_report(lengths, room):
         offset += tokens
         tokens = token
     return np.hstack(positions)
+
+
+def doubled(then):
+    """The prompt is added again at the first decoded token, and after it what `then` says."""
+
+    def answer(lengths, room):
+        positions, offset = [], 0
+        for call, n in enumerate(lengths):
+            positions.append(np.arange(offset, offset + n))
+            offset = lengths[0] + offset if call < 2 else offset + then(n)
+        return np.concatenate(positions)
+
+    return answer
 
 
 def by_a_queue(lengths, room):
@@ -297,6 +353,25 @@ def no_shift(n_q, n_k):
     return 0
 
 
+def sliced(start=lambda p, w: max(0, p - w + 1), end=lambda p: p + 1):
+    def answer(n_q, n_k, size):
+        mask = np.zeros((n_q, n_k), dtype=bool)
+        for i in range(n_q):
+            p = n_k - n_q + i
+            mask[i, start(p, size) : end(p)] = True
+        return mask
+
+    return answer
+
+
+def key_after_key(n_q, n_k, size):
+    mask = torch.zeros(n_q, n_k, dtype=torch.bool)
+    for i in range(n_q):
+        for back in range(size):
+            mask[i, i + n_k - n_q - back] = True
+    return mask
+
+
 def flash_window(q, k, w):  # window_size=(w, w), not causal
     return (k >= q - w) & (k <= q + w)
 
@@ -346,6 +421,14 @@ def a_queue(n_seen, size):
     return np.array(queue + [-1] * (size - len(queue)))
 
 
+def the_last_window(n_seen, size):
+    slots = np.full(size, -1)
+    held = np.arange(max(0, n_seen - size), n_seen)
+    if len(held):
+        slots[-len(held) :] = held
+    return slots
+
+
 def a_queue_alone(n_seen, size):
     return np.arange(n_seen)[-size:]
 
@@ -381,6 +464,14 @@ BY_HAND = [
     (decode_positions, calls(lambda n_seen, **_: 0), ("offset: zero",)),
     (decode_positions, lambda lengths, room: np.hstack([np.arange(n) for n in lengths]), ("offset: zero",)),
     (decode_positions, tiny_llm_before_the_report, ("offset: prompt twice",)),
+    (decode_positions, doubled(lambda n: n), ("offset: prompt for the first token",)),
+    (decode_positions, doubled(lambda n: 1), ("offset: prompt for the first token, then calls",)),
+    (
+        decode_positions,
+        calls(lambda n_seen, i, prompt, **_: n_seen + prompt * (i > 1)),
+        ("offset: prompt beside the first token",),
+    ),
+    (decode_positions, calls(lambda i, prompt, **_: prompt + i - 1 if i else 0), ("offset: one a call",)),
     (decode_positions, calls(lambda n_seen, i, prompt, **_: n_seen + prompt * (i > 0)), ("offset: prompt again",)),
     (decode_positions, calls(lambda n_seen, n, **_: n_seen + n), ("offset: own tokens counted",)),
     (decode_positions, calls(lambda n_seen, i, **_: n_seen + 1 if i else 0), ("offset: one too far",)),
@@ -456,12 +547,23 @@ BY_HAND = [
     (window_mask, windowed(lambda q, k, w: ((k <= q) & (k > q - w)) * 1.0), ("kind: numbers",)),
     (window_mask, windowed(lambda q, k, w: (k <= q) | (k > q - w)), ("either is enough",)),
     (window_mask, windowed(lambda q, k, w: ~((k > q) & (k <= q - w))), ("either is enough",)),
+    (window_mask, sliced(), ("bounds: negative end",)),
+    (window_mask, sliced(start=lambda p, w: p - w + 1), ("bounds: negative start",)),
+    (window_mask, key_after_key, ("bounds: negative index",)),
+    (
+        window_mask,
+        sliced(start=lambda p, w: max(0, p - w)),
+        ("reach: size beside its own", "bounds: negative end"),
+    ),
+    (window_mask, sliced(end=lambda p: max(0, p + 1)), ()),
     (window_mask, windowed(flash_window), ("reach: size beside its own", "future: as far ahead")),
     (window_mask, windowed(lambda q, k, w: (k < q) & (k >= q - w)), ("reach: size beside its own", "own: blocked")),
     (window_mask, windowed(lambda q, k, w: (k <= q) & (k > q - w)), ()),
     (window_mask, windowed(lambda q, k, w: np.isin(q - k, np.arange(w))), ()),
     (window_mask, window_torch_style, ()),
     (rolling_slots, a_queue, ("slot: shifted",)),
+    (rolling_slots, lambda n, size: np.arange(n - size, n), ("the last window",)),
+    (rolling_slots, the_last_window, ("the last window, filled up in front",)),
     (rolling_slots, rolled(at_the_end), ("slot: last one",)),
     (rolling_slots, rolled(if_there_is_room), ("slot: none",)),
     (rolling_slots, rolled(after_clearing), ("slot: cleared",)),
@@ -481,6 +583,8 @@ BY_HAND = [
     (receptive_field, lambda sizes, n: min(n, (sizes - 1).sum()), ("reach: without itself",)),
     (receptive_field, lambda sizes, n: min(n, 1 + sum(sizes)), ("reach: own beside",)),
     (receptive_field, lambda sizes, n: min(n, max(sizes)), ("reach: largest",)),
+    (receptive_field, lambda sizes, n: min(n, sizes[0]), ("reach: first",)),
+    (receptive_field, lambda sizes, n: sizes[0], ("reach: first", "text: endless")),
     (receptive_field, lambda sizes, n: min(n, sizes[-1]), ("reach: last",)),
     (receptive_field, lambda sizes, n: min(n, 2 * np.sum(sizes - 1) + 1), ("reach: both sides",)),
     (receptive_field, lambda sizes, n: 1 + np.sum(sizes - 1), ("text: endless",)),

@@ -256,8 +256,13 @@ def test_an_answer_in_torch_is_right_and_told_that_its_bytes_were_not_counted():
         query, keys, values = (torch.as_tensor(a, dtype=torch.float64) for a in (query, keys, values))
         return F.scaled_dot_product_attention(query[None], keys, values)[0]
 
-    verdict = tiled_attention_of_one_query.judge(answer)
-    assert verdict.correct and f"One thing more: {UNCOUNTED}" in verdict.words
+    def from_numpy(query, keys, values, block):  # whole numbers it cannot take, and nobody asks that of tensors
+        query, keys, values = map(torch.from_numpy, (query, keys, values))
+        return torch.softmax(keys @ query / len(query) ** 0.5, dim=0) @ values
+
+    for one in (answer, from_numpy, lambda *given: from_numpy(*given).numpy()):
+        verdict = tiled_attention_of_one_query.judge(one)
+        assert verdict.correct and verdict.words == [f"One thing more: {UNCOUNTED}"]
 
 
 # ---- what probes must be ---------------------------------------------------------------------------------------------
@@ -307,6 +312,11 @@ def naive_update(m, total, mixed, scores, values):
     m_new = max(m, scores.max())
     factor, exps = np.exp(m - m_new), np.exp(scores - m_new)
     return np.array([m_new, total * factor + exps.sum(), *(mixed * factor + exps @ values)])
+
+
+def unless_all_is_masked(update):
+    """A tile that allows nothing is left out, so what happens there is right, whatever else is not."""
+    return lambda m, t, o, s, v: np.array([m, t, *o]) if np.all(np.isneginf(s)) else update(m, t, o, s, v)
 
 
 def overwritten_maximum(m, total, mixed, scores, values):
@@ -444,6 +454,12 @@ BY_HAND = [
     (online_update, updated(mixed=lambda o, r, e, v, t, a: (o * r + e @ v) / (a or 1)), ("join: normalised",)),
     (online_update, updated(mixed=lambda o, r, e, v, t, a: (o * r * t + e @ v) / (a or 1)), ("join: kept normalised",)),
     (online_update, updated(mixed=lambda o, r, e, v, *_: o * r + softmax(np.log(e)) @ v), ("join: tile normalised",)),
+    (online_update, unless_all_is_masked(updated(max_of=lambda m, s: s.max())), ("maximum: of the tile",)),
+    (
+        online_update,
+        unless_all_is_masked(updated(total=lambda t, r, e: e.sum(), mixed=lambda o, r, e, v, *_: e @ v)),
+        ("join: old lost",),
+    ),
     (online_update, in_place, ("overwritten",)),
     (
         online_update,

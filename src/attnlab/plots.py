@@ -60,6 +60,9 @@ def curves(
         axes.legend(frameon=False)
         scales = {True: "log", False: "linear"}
         axes.set(xlabel=x_label, ylabel=y_label, xscale=scales[log_x], yscale=scales[log_y])
+        if log_x and len(x) <= 6:  # a few measured places: these are the numbers to read, not powers of ten
+            axes.set_xticks(x, [f"{place:g}" for place in x])
+            axes.xaxis.set_minor_locator(plt.NullLocator())
 
 
 def shares(weights: np.ndarray, keys: Sequence[str], *, x_label: str = "Weight", y_label: str = "Keys") -> None:

@@ -69,7 +69,8 @@ def test_the_steps_of_the_text(show):
 
 def test_a_first_tile_that_is_masked_is_no_nan(show):
     page = show(figures.online_softmax("masked", read=2))
-    assert written(page, NAME, "output") == "0" and "NaN" not in text(page, NAME)
+    assert written(page, NAME, "output") == "0" and written(page, NAME, "right") == "undefined, kept at 0"
+    assert "NaN" not in text(page, NAME) and "no factor yet" in text(page, NAME)
     page.get_by_role("button", name="all read", exact=True).click()
     page.wait_for_function(f"document.querySelector('{TAG}').state.read === 6")
     assert written(page, NAME, "output") == written(page, NAME, "right")

@@ -23,7 +23,7 @@ class KVCache:
 
     window   each query sees its last `window` keys, its own included; None means all of them
     n_sinks  the first tokens, that all later queries see beside their window: a softmax hands the weight that it has no
-             use for to them, and a model breaks down when they are evicted (Xiao et al. 2024, "Efficient Streaming
+             use for to them, and a model gets worse when they are evicted (Xiao et al. 2024, "Efficient Streaming
              Language Models with Attention Sinks", arXiv 2309.17453)
 
     `n_seen` counts the tokens so far: it is the position of the next one.  Keys come with their position in them (RoPE

@@ -109,7 +109,8 @@ def hbm_elements(n: int, d: int, *, sram_bytes: int | None = None, dtype: Any = 
     and V, writes O.  Else Algorithm 1 of FlashAttention with a fast memory of that many bytes, M numbers: tiles of
     ⌈M/4d⌉ keys.  Each key and value is read once; for each tile all of Q is read, all of O, m and ℓ read and written:
     2 · n · d + ⌈n / ⌈M/4d⌉⌉ · (3 · n · d + 4 · n).  The traffic shrinks as M grows; below some M it exceeds that of the
-    standard algorithm.  O, m and ℓ are taken to be in slow memory at the start.
+    standard algorithm.  This is the paper's accounting: the standard algorithm reads each operand once, whatever M is,
+    and the scores of a tile are not among the M numbers.  O, m and ℓ are taken to be in slow memory at the start.
 
     Dao et al. 2022, arXiv 2205.14135, Algorithms 0 and 1.  Raises ValueError for a memory that holds no tile of one
     key.

@@ -37,7 +37,7 @@ def window_attention(
     is fewer than size + 2b scores a query, and copies of the keys and values for size/b + 2 times their bytes, since
     stretches of neighbouring blocks overlap.  About a thousand queries are taken at a time (four windows, if that is
     more), so that what is copied is used while it is still in the processor's cache, and is then dropped: without
-    gradients, memory beside inputs and output does not grow with n at all.
+    gradients, what grows with n is the output, which is there twice while its parts are joined.
 
     Raises ValueError for shapes that do not fit and for a size or block below 1; TypeError as `attention` does.
 

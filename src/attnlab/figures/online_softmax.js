@@ -39,7 +39,7 @@ class OnlineSoftmax extends Figure {
   body(controls) {
     return `<style>
       .keys,.sums{display:grid;font-weight:400;white-space:normal;grid-template-columns:repeat(6,minmax(0,1fr));gap:.3rem;text-align:center}
-      .key{padding:.3rem 0;border:1px dashed var(--line);border-radius:.4rem;color:var(--dim);cursor:pointer;
+      .key{padding:.3rem 0;white-space:nowrap;overflow:hidden;border:1px dashed var(--line);border-radius:.4rem;color:var(--dim);cursor:pointer;
       line-height:1.3;font-size:.8125rem}.key b{display:block;font-size:1rem;color:var(--ink)}
       .done{border-style:solid;background:var(--soft)}
       .fast{border:2px solid var(--k1);box-shadow:inset 0 -4px var(--k1);color:var(--ink)}
@@ -49,7 +49,7 @@ class OnlineSoftmax extends Figure {
       margin:0;border:0;border-top:2px solid var(--dim)}.line .mark{top:1.2rem}.line .t{top:2.6rem;color:var(--dim);
       font-size:.6875rem}.ring{width:1.9rem;height:1.9rem;border:2px solid var(--k2);border-radius:50%}
       .disk{background:var(--k1);font-size:.75rem}.formula p{min-height:1.45em}
-      @container(max-width:30rem){.key{font-size:.6875rem}.formula{font-size:.75rem}.chip{padding:0 .5rem}}</style>
+      @container(max-width:30rem){.keys{gap:.15rem}.key{font-size:.625rem}.key b{font-size:.75rem}.formula{font-size:.75rem}.chip{padding:0 .5rem}}</style>
     <p class="h">keys in slow memory; the framed tile is in fast memory</p>
     <div class="keys" ref="keys" role="img">${KEYS.map((j) => `<div class="key"><b data-t="s${j}"></b>v = ${j}<br>
     <span data-t="e${j}"></span></div>`).join('')}</div>
@@ -61,7 +61,7 @@ class OnlineSoftmax extends Figure {
     </span>`).join('')}<span class="mark ring" ref="ring"></span><span class="mark disk" ref="disk">o/ℓ</span></div>
     <p><b class="c1">o/ℓ = <span data-t="output"></span></b> (disk), softmax over the keys read: <b class="c2"><span
     data-t="right"></span></b> (ring)</p>${controls}
-    <p class="caption">Above: the score and value of each key. Click a key to read up to its tile. Kept between tiles:
+    <p class="caption">Above: score s and value v of each key; in the tile, e^(s − m). Click a key to read up to its tile. Kept between tiles:
     m, ℓ and o, three numbers for a value of one component. With more keys in a tile there are fewer steps and the
     result is the same; the factor is what makes it so.</p>`;
   }
@@ -73,19 +73,22 @@ class OnlineSoftmax extends Figure {
       cell.classList.toggle('fast', fast);
       cell.classList.toggle('done', j < begin);
       texts[`s${j}`] = `s = ${num(all[j])}`;
-      texts[`e${j}`] = fast ? `e: ${num(exps[j - begin])}` : j < seen ? 'in the sums' : 'waiting';
+      texts[`e${j}`] = fast ? num(exps[j - begin]) : j < seen ? 'summed' : 'to come';
     });
     const list = all.slice(begin, seen).map((s) => num(s)).join(', ');
-    const name = forget && begin ? `factor 1 instead of ${num(factor)}` : `factor e^(${num(old.m)} − ${
-      m < 0 ? '0' : M}) = ${num(factor)}`;
-    const place = (x) => `${20 * x}%`, good = Math.abs(output - right) < 1e-9;
+    const closed = m === -Infinity; // no key that was read may be attended to
+    const name = closed ? 'no factor yet' : forget && begin ? `factor 1 instead of ${num(factor)}`
+      : `factor e^(${num(old.m)} − ${M}) = ${num(factor)}`;
+    const rest = closed && seen ? 'undefined, kept at 0' : num(right), place = (x) => `${20 * x}%`;
+    const good = Math.abs(output - right) < 1e-9;
     this.ref.disk.style.left = place(output);
     this.ref.ring.style.left = place(right);
     const words = seen ? `${seen} of ${N} keys read. m ${M}, sum ${num(total)}, mixture ${num(mixed)}. o/ℓ is ${
-      num(output)}, softmax gives ${num(right)}: ${good ? 'equal' : 'not equal'}.` : 'Nothing is read yet.';
+      num(output)}, softmax gives ${
+      rest}: ${good ? 'equal' : 'not equal'}.` : 'Nothing is read yet.';
     this.ref.line.setAttribute('aria-label', words);
     this.ref.keys.setAttribute('aria-label', `scores ${all.map((s) => num(s))}; ${seen} read`);
-    this.text({ ...texts, m: M, total: num(total), mixed: num(mixed), output: num(output), right: num(right),
+    this.text({ ...texts, m: M, total: num(total), mixed: num(mixed), output: num(output), right: rest,
       tile: `${tile}`, read: `${seen} of ${N}`,
       f1: seen ? `m: max(${num(old.m)}, ${list}) = ${M},  ${name}` : 'm = −∞, ℓ = 0, o = 0: nothing read',
       f2: seen ? `ℓ: ${num(old.total)} · ${num(used)} + ${num(sums[0])} = ${num(total)}` : '',

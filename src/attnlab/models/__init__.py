@@ -6,8 +6,8 @@ grouped heads of `attnlab.efficient`; `smollm2_measures` is what a cache, a wind
 are the opinions on films and products that they are asked about.
 
 Weights and texts of these lie in the packages of `requirements-models.txt`.  They are found by path and held to their
-SHA-256: no package that carries them is imported.  Where they are not installed, `missing()` of each module says what to
-do.
+SHA-256: no package that carries them is imported.  Where they are not installed, `missing()` of each module says what
+to do.
 
 `spelling` has the encoder-decoders of the history, small enough to train with `spelling_training`; `spelling_measures`
 says how well they do, and where their weights point.
@@ -16,6 +16,6 @@ says how well they do, and where their weights point.
 heads into one with few; `defaults` are tasks on which something other than attention is at least as good, and
 `defaults_training` trains on them.
 
-Of what took long there is a record; functions beside it compute a part again.  Nothing is imported here: the models need
-torch.
+Of what took long there is a record; functions beside it compute a part again.  Nothing is imported here: the models
+need torch.
 """

@@ -13,8 +13,8 @@ from ..engine import Probe, Wrong, exercise
         "A model with a cache is called again and again. `lengths` tells how many new tokens it gets each time: the\n"
         "prompt first, then mostly one, the token that it has just produced. Which position does each of them have,\n"
         "counted from 0, in the order in which they come? The cache keeps `room` tokens at most. When it is full, the\n"
-        "oldest ones make way; no other token changes its position. For calls with 3, 1, 1 and 2 tokens and a room of\n"
-        "4, the positions are [0, 1, 2, 3, 4, 5, 6]."
+        "oldest ones make way; no other token changes its position. Return one array: for calls with 3, 1, 1 and 2\n"
+        "tokens and a room of 4, the positions are [0, 1, 2, 3, 4, 5, 6]."
     ),
     hints=[
         "Would the tokens have other positions if the same text came in a single call?",
@@ -58,6 +58,14 @@ def _():
     }
 
 
+_TWICE_TOO = Wrong(
+    "The prompt is counted twice: when it comes, and once more for the first decoded token. With a prompt of 6 the "
+    "calls begin at 0, 6, 12, 13 instead of 0, 6, 7, 8.",
+    seen_in="skyzh/tiny-llm#46",
+    hint="After the first decoded token, by how much should the count grow?",
+)
+
+
 @decode_positions.choice_points(
     offset={
         "zero": Wrong(
@@ -70,6 +78,13 @@ def _():
             "The count is one call late: each time it grows by the tokens of the call *before*. So the prompt is added "
             "twice. With a prompt of 6 the calls begin at 0, 6, 12, 13 instead of 0, 6, 7, 8.",
             seen_in="skyzh/tiny-llm#46",
+            hint="After the first decoded token, by how much should the count grow?",
+        ),
+        "prompt for the first token": _TWICE_TOO,
+        "prompt for the first token, then calls": _TWICE_TOO,
+        "prompt beside the first token": Wrong(
+            "From the third call on the prompt is counted once more: with a prompt of 6 the calls begin at 0, 6, 13, "
+            "14 instead of 0, 6, 7, 8.",
             hint="After the first decoded token, by how much should the count grow?",
         ),
         "prompt again": Wrong(
@@ -98,6 +113,10 @@ def _():
         "prompt alone": Wrong(
             "All later calls begin where the prompt ends. The count should grow with every call.",
             hint="How many tokens have come before the third call?",
+        ),
+        "one a call": Wrong(
+            "After the prompt you count calls, one token for each. A call may bring several tokens, later too.",
+            hint="If the second call brings 2 tokens, where does the third one begin?",
         ),
         "calls": Wrong(
             "You count calls. A call may bring several tokens, the first one the whole prompt.",
@@ -133,11 +152,15 @@ def _(lengths, room, *, offset="seen", within="one by one", result="positions"):
     begins = {
         "zero": 0 * calls,
         "prompt twice": np.cumsum(late) - late,
+        "prompt for the first token": np.where(calls > 1, before + prompt - lengths[1:2].sum(), before),
+        "prompt for the first token, then calls": np.where(calls > 1, 2 * prompt + calls - 2, before),
+        "prompt beside the first token": before + prompt * (calls > 1),
         "prompt again": before + prompt * later,
         "own tokens counted": before + lengths,
         "one too far": before + later,
         "one too few": before - later,
         "prompt alone": prompt * later,
+        "one a call": np.where(later, prompt + calls - 1, 0),
         "calls": calls,
         "kept": np.minimum(before, room),
     }.get(offset, before)

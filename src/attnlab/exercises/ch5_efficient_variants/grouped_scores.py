@@ -38,13 +38,20 @@ def grouped_scores(query, key):
     return scores.reshape(H, n_q, n_k)
 
 
+_PAIRED = (
+    "`@`, `*` and `einsum` pair the heads of both one by one, and here are more query heads than key heads: which key "
+    "head does each query head ask? (`.T` turns all three axes round; of a head only the last two change places.)"
+)
+
+
 @grouped_scores.probes
 def _(rng):
     # H, H_kv, n_q, n_k, d_k: groups larger, smaller and as large as their number; n_q = n_k once, for what is turned.
     sizes = [(6, 2, 3, 2, 3), (6, 3, 4, 4, 6), (8, 4, 1, 5, 3), (9, 3, 2, 4, 3)]
     cases = [(rng.normal(size=(H, n_q, d_k)), rng.normal(size=(H_kv, n_k, d_k))) for H, H_kv, n_q, n_k, d_k in sizes]
     small = tuple(rng.integers(1, 10, size=shape).astype(float) for shape in [(4, 1, 2), (2, 3, 2)])  # for the card
-    return [small, *cases[:3], tuple(a.astype(np.float32) for a in cases[3])]
+    cases = [small, *cases[:3], tuple(a.astype(np.float32) for a in cases[3])]
+    return [Probe(case, _PAIRED) for case in cases]
 
 
 @grouped_scores.hard_probes

@@ -147,7 +147,7 @@ def _():
         "NaN": Wrong(
             "A first tile that is masked from end to end gives NaN: m_old and m_new are both −∞, and −∞ − (−∞) is not "
             "a number. It never leaves the sums again.",
-            seen_in="tracel-ai/burn#4697",
+            seen_in="pytorch/pytorch#130014",
             hint="What does NumPy print for `-np.inf - (-np.inf)`?",
         ),
         "m becomes 0": Wrong(

@@ -70,8 +70,9 @@ def _():
             hint="If all heads of a group were the same, what should the new head be?",
         ),
         "first": Wrong(
-            "Of each group the first head is kept, and the others are dropped. Ainslie et al. (2023) tried a single "
-            "head, too: the mean, which keeps something of each, did better.",
+            "Of each group the first head is kept, and the others are dropped. It is a way to convert a model, but "
+            "another one: Ainslie et al. (2023) found the mean better, and with the small models of this chapter now "
+            "the one is better, now the other. Asked for is the mean, which takes something of each head.",
             hint="Would your result change if the last head did?",
         ),
     },

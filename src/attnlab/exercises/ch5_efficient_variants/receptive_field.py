@@ -57,8 +57,8 @@ def _():
     reach={
         "sum": Wrong(
             "The windows are added up as they are. Each holds the query's own key, which is no step back: a window of "
-            "w goes w − 1 steps. (The 32 windows of 4096 of Mistral 7B are said to span 131K tokens, which is "
-            "32 · 4096; it is 31 fewer.)",
+            "w goes w − 1 steps. (For the 32 windows of 4096 of Mistral 7B, Jiang et al. (2023) give about 131K "
+            "tokens, 32 · 4096 = 131,072. Counted with the query's own key in each window it is 131,041.)",
             seen_in="mistralai/mistral-inference#40",
             hint="With three windows of 1, how many tokens can arrive?",
         ),
@@ -80,6 +80,11 @@ def _():
         "largest": Wrong(
             "This is the widest window. A token in it has in its turn heard of others, one layer before.",
             hint="What had the oldest token of the last window heard of, in the layer before?",
+        ),
+        "first": Wrong(
+            "This is the window of the first layer. Each later layer reaches further back, over tokens that have heard "
+            "of others.",
+            hint="Would your result change if the second window were larger?",
         ),
         "last": Wrong(
             "This is the window of the last layer. A token in it has in its turn heard of others, one layer before.",
@@ -109,6 +114,7 @@ def _(sizes, n, *, reach="steps", text="n"):
         "without itself": steps,
         "own beside": 1 + np.sum(sizes),
         "largest": np.max(sizes),
+        "first": sizes[0],
         "last": sizes[-1],
         "both sides": 1 + 2 * steps,
     }.get(reach, 1 + steps)

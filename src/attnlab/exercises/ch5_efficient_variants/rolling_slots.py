@@ -12,8 +12,8 @@ from ..engine import Probe, Wrong, exercise
     statement=(
         "A rolling cache for a window has `size` slots, and moves nothing: each new token takes the next slot, and\n"
         "after the last slot comes slot 0 again, where it overwrites what lay there. After `n_seen` tokens, which of\n"
-        "them lies in each slot? Give its position, counted from 0, and −1 for a slot that was never used. With 4\n"
-        "slots, after 3 tokens they hold [0, 1, 2, −1], after 6 tokens [4, 5, 2, 3]."
+        "them lies in each slot? Return an array of their positions, counted from 0, with −1 for a slot that was\n"
+        "never used. With 4 slots, after 3 tokens they hold [0, 1, 2, −1], after 6 tokens [4, 5, 2, 3]."
     ),
     hints=[
         "Which slot does the token at position 4 take if there are 4 slots, and which one the token at position 5?",
@@ -123,6 +123,31 @@ def _(n_seen, size, *, slot="in turn", empty="minus one", seen="all"):
         return slots[slots >= 0]
     unused = {"zero": 0, "below zero": np.arange(size) - size}.get(empty, -1)
     return np.where(slots < 0, unused, slots)
+
+
+_IN_ORDER = (
+    "These are the last `size` positions in their order. The right tokens are kept, but in a rolling cache none of "
+    "them moves: each lies in slot `position % size` until another one takes it. The oldest mostly lies in the middle. "
+)
+_WHICH_SLOT = "Which slot does the token at position 4 take if there are 4 slots? Is it the last one?"
+
+
+@rolling_slots.mistake(
+    "the last window",
+    _IN_ORDER + "(And where fewer tokens have come, unused slots hold −1, not positions below 0.)",
+    hint=_WHICH_SLOT,
+)
+def _(n_seen, size):
+    return np.arange(n_seen - size, n_seen)
+
+
+@rolling_slots.mistake(
+    "the last window, filled up in front",
+    _IN_ORDER + "(And where fewer tokens have come, the slots that are still unused are the last ones.)",
+    hint=_WHICH_SLOT,
+)
+def _(n_seen, size):
+    return np.maximum(np.arange(n_seen - size, n_seen), -1)
 
 
 @rolling_slots.mistake(

@@ -12,7 +12,8 @@ from ..engine import Probe, Wrong, exercise
     statement=(
         "The mask of a sliding window, True where a query may attend: each query sees the last `size` keys up to its\n"
         "own position, *its own included*, and none after it. As in `causal_mask`, the last query belongs to the last\n"
-        "key. For 4 queries, 4 keys and a size of 2 the rows are [1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0] and\n"
+        "key; if there are more queries than keys, the first n_q − n_k queries lie before all keys and see nothing.\n"
+        "For 4 queries, 4 keys and a size of 2 the rows are [1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0] and\n"
         "[0, 0, 1, 1], as truth values: 7 pairs are allowed. `attnlab.masks.window` does this; write it yourself."
     ),
     hints=[
@@ -105,6 +106,24 @@ def _():
             hint="One new query and 6 keys: which of them does a window of 3 hold?",
         ),
     },
+    bounds={
+        "negative end": Wrong(
+            "A query that lies before all keys has a negative position, and so your slice may end at a negative "
+            "number. Python counts that from the *right*: `row[0:-1]` is all but the last key. Such a query sees "
+            "nothing, so the end needs a `max(0, …)`, too.",
+            hint="With 8 queries and 6 keys, which position has the first query, and what is `row[0:-1]`?",
+        ),
+        "negative start": Wrong(
+            "The first queries have fewer than `size` keys behind them, and your slice starts at a negative number. "
+            "Python counts that from the *right*: `row[-1:1]` is empty. Let no bound fall below 0: `max(0, …)`.",
+            hint="With a size of 2, where does the slice of the first query start, and what does it hold?",
+        ),
+        "negative index": Wrong(
+            "The first queries have fewer than `size` keys behind them, and your loop runs on below key 0. Python "
+            "takes the index −1 for the *last* key: the first queries see the end of the text. Begin at `max(0, …)`.",
+            hint="With a size of 2, which keys does the loop of the first query visit?",
+        ),
+    },
     polarity={
         "turned": Wrong(
             "Every entry is turned round: yours is True where attention is forbidden. Here True means *may attend*.",
@@ -130,17 +149,25 @@ def _(
     future="none",
     own="seen",
     align="bottom-right",
+    bounds="from zero",
     polarity="allowed",
     kind="bool",
 ):
-    back = np.arange(n_q)[:, None] - np.arange(n_k) + (0 if align == "top-left" else n_k - n_q)  # how far back
+    place = np.arange(n_q) + (0 if align == "top-left" else n_k - n_q)  # (n_q,), of each query among the keys
     length = {"size beside its own": size + 1, "one too few": size - 1, "all before": 2 * (n_q + n_k)}.get(reach, size)
     length = length // 2 + 1 if future == "half" else length
-    around, ahead = np.abs(back), np.maximum(back, 0)
-    back = {"as far ahead": around, "half": around, "all": ahead, "instead of the past": -back}.get(future, back)
-    mask = (back >= 0) & (back < length)
+    starts = place if future == "instead of the past" else place - length + 1
+    ends = {"none": place + 1, "all": np.full(n_q, n_k)}.get(future, place + length)
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    for row, start, end in zip(mask, starts, ends, strict=True):
+        if bounds == "negative index":
+            for key in range(start, min(end, n_k)):
+                row[key] = True
+            continue
+        start = start if bounds == "negative start" else max(0, start)
+        row[start : max(0, end) if bounds == "from zero" else end] = True
     if own == "blocked":
-        mask &= np.arange(n_q)[:, None] + (0 if align == "top-left" else n_k - n_q) != np.arange(n_k)
+        mask &= place[:, None] != np.arange(n_k)
     mask = ~mask if polarity == "turned" else mask
     return mask.astype(int) if kind == "numbers" else mask
 

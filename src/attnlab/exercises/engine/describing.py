@@ -10,7 +10,7 @@ import numpy as np
 
 from . import implementations
 from .cards import BULLET, Comparison, Verdict
-from .comparing import agree, precision
+from .comparing import MISFIT, agree, precision
 from .running import KEPT_OUTPUT, Observation
 from .tensors import INSTALL
 from .values import about_numbers, in_a_row, numbers, unseen_difference, value
@@ -179,11 +179,11 @@ def _result(seen: Observation, names: tuple[str, ...]) -> str:
 
 
 def _object(seen: Observation) -> str:
-    """What came where no array came: None, a list with its numbers, or the type alone."""
+    """What came where no array came: None, a list or range with its numbers, or the type alone."""
     if seen.returned == "NoneType":
         return "None"
-    if isinstance(seen.raw, list) and (values := numbers(seen.raw)) is not None:
-        return f"a list: {value(values)}"
+    if isinstance(seen.raw, list | range) and (values := numbers(seen.raw)) is not None:
+        return f"a {seen.returned}: {value(values)}"
     return f"an object of type {seen.returned}"
 
 
@@ -237,7 +237,8 @@ def unrecognised(answer: Answer, found: Difference | None) -> list[str]:
     if by is not None:
         return _about_gradient(expected.gradients[by], received.gradients[by], answer.exercise.gradient_of[by])
     if received.failure:
-        return _about_failure(received, probe.arguments, names)
+        misfit = received.failure.kind in MISFIT
+        return _about_failure(received, probe.arguments, names) + [probe.remark] * bool(misfit and probe.remark)
     if received.array is None:
         return _about_type(received, expected)
     words = []
@@ -282,7 +283,7 @@ def _about_type(seen: Observation, expected: Observation) -> list[str]:
         return [f"It returned an array of dtype {seen.raw.dtype}; expected real numbers."]
     wanted = f"an array of shape {expected.array.shape}" if expected.array is not None else "an array"
     words = [f"It returned an object of type {seen.returned}; expected {wanted}."]
-    if isinstance(seen.raw, list | tuple) and expected.array is not None:
+    if isinstance(seen.raw, list | tuple | range) and expected.array is not None:
         tried = [
             ("its values", seen.raw, "return `np.array(…)` of it"),
             ("its numbers", in_a_row(seen.raw), "return them in one array, one after the other"),

@@ -42,7 +42,7 @@ def _refused(failure: Failure) -> bool:
 class Recognised:
     """What an answer is. `readings` are the sets of wrong turns that explain it ((): the reference); empty: unknown.
 
-    `surplus` are the hard probes (by index) on which it does something that no reading explains.
+    `surplus` are the hard probes (by index) on which it does something wrong that no reading explains.
     """
 
     readings: tuple[tuple[str, ...], ...]
@@ -134,13 +134,14 @@ class Answer:
 
     def advice(self) -> list[str]:
         """What a correct answer may still be told: remarks of the probes that only advise and on which it differs."""
+        pairs = list(zip(self.exercise.hard, self.hard, strict=True))
+        uncounted = any(p.at_most and o is not None and o.held is None for p, o in pairs)
         told = [
             probe.remark
-            for i, (probe, mine) in enumerate(zip(self.exercise.hard, self.hard, strict=True))
+            for i, (probe, mine) in enumerate(pairs)
             if probe.advice and mine is not None and not self._same(0, "hard", i, mine)
+            if not (probe.arrays_only and uncounted)  # it works with tensors, whatever it was given
         ]
-        pairs = zip(self.exercise.hard, self.hard, strict=True)
-        uncounted = any(p.at_most and o is not None and o.held is None for p, o in pairs)
         return list(dict.fromkeys(told + [describing.UNCOUNTED] * uncounted))
 
     def _same(self, index: int, tier: str, i: int, mine: Observation, forward: bool = False) -> bool:
@@ -190,9 +191,14 @@ def recognise(answer: Answer) -> Recognised:
         if explained := [i for i in surplus if not surplus[i]]:
             return Recognised(tuple(twins[i].turns for i in explained))
         partly = partly or surplus
-    # Nothing explains the hard probes too. What the simplest candidates all leave open is surely wrong.
-    left = set.intersection(*map(set, partly.values())) if partly else ()
-    return Recognised(tuple(twins[i].turns for i in partly), tuple(sorted(left)))
+    # Nothing explains the hard probes too. What is right there needs no explanation: code with the same wrong turn need
+    # not fail wherever the twin does. Named are the twins that leave the least open; what all of these leave open, and
+    # is wrong, is wrong beside them.
+    wrong = set(answer.differences(0, "hard"))
+    open_ = {i: (len(wrong.intersection(found)), len(found)) for i, found in partly.items()}
+    nearest = [i for i in partly if open_[i] == min(open_.values())]
+    left = wrong.intersection(*(partly[i] for i in nearest)) if nearest else ()
+    return Recognised(tuple(twins[i].turns for i in nearest), tuple(sorted(left)))
 
 
 def judge(exercise: Exercise, function: Callable, seed: int, seconds: float = TIME_LIMIT) -> Verdict:

@@ -31,6 +31,7 @@ class Twin:
 @dataclass(frozen=True)
 class Probe:
     """Arguments for one call. A hard probe also says with `remark` what a wrong answer on it means; it gets a `name`.
+    The remark of an ordinary one is said where the answer stops there since shapes do not fit.
 
     `arrays_only` spares answers written in torch. With `advice` the answer stays correct and is told the remark: for
     inputs on which an answer that is right on paper may fail, and nobody asked for more. `correct` says of an

@@ -18,7 +18,7 @@ import numpy as np
 
 from .counting import held_by, tracing_settings
 from .deadline import OutOfTime
-from .tensors import WithGradients, torch_settings
+from .tensors import WithGradients, tensors_noted, torch_settings
 
 TIME_LIMIT = 5.0  # seconds for all probes of one check together; the probes are tiny
 PACKAGE = str(Path(__file__).resolve().parents[2])  # …/attnlab
@@ -212,7 +212,8 @@ def observe(
 
     `convert` turns each argument into what the function expects (a tensor, for answers written in torch).
     Our own functions, which print nothing, need not be `watched`: that is quicker, and their warnings are dropped.
-    With `at_most` its bytes are counted, unless tensors come back: nobody here sees theirs.
+    With `at_most` its bytes are counted, unless it works with tensors: nobody here sees theirs. (What it holds beside
+    them may be too much already.)
     `OutOfTime` and the user's own stop pass through; every other exception, SystemExit included, is written down.
     """
     given = copy.deepcopy(tuple(arguments))
@@ -220,7 +221,12 @@ def observe(
     with _quiet(output) if watched else _silent() as caught:
         try:
             converted = [convert(a) for a in given]
-            result, held = (function(*converted), None) if at_most is None else held_by(function, converted)
+            if at_most is None:
+                result = function(*converted)
+            else:
+                with tensors_noted() as tensors:
+                    result, held = held_by(function, converted)
+                held = None if tensors and held <= at_most else held
             if isinstance(result, WithGradients):
                 result, gradients = result
         except (OutOfTime, KeyboardInterrupt):
@@ -229,8 +235,8 @@ def observe(
             failure = Failure(type(error).__name__, _message(error), _where(error))
         array = None if failure else as_array(result)
     changed = tuple(i for i, (a, b) in enumerate(zip(arguments, given, strict=True)) if not _same(a, b))
-    carries, coarser = (None, 1.0) if failure else _precision(result)
     held = None if _is_tensor(result) else held
+    carries, coarser = (None, 1.0) if failure else _precision(result)
     return Observation(
         array=array,
         carries=carries,

@@ -43,6 +43,23 @@ def tensor_makers() -> list[Callable]:
     return [from_array, from_number]
 
 
+@contextlib.contextmanager
+def tensors_noted() -> Iterator[list[bool]]:
+    """A list that is no longer empty once torch has computed with tensors; without torch it stays empty."""
+    noted: list[bool] = []
+    if (torch := sys.modules.get("torch")) is None:
+        yield noted
+        return
+
+    class Noting(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            noted[:] = [True]
+            return function(*args, **(kwargs or {}))
+
+    with Noting():
+        yield noted
+
+
 def torch_is_there() -> bool:
     """Whether torch could be imported, without importing it."""
     try:

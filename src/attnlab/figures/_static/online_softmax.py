@@ -32,7 +32,7 @@ def online_softmax(scores, tile, read, forget):
     for j, score in enumerate(all_scores):
         x, fast = 16 + 102 * j, begin <= j < seen
         kind = "s1 wide" if fast else "grid"
-        where = "in fast memory" if fast else "in the sums" if j < seen else "waiting"
+        where = "in fast memory" if fast else "summed" if j < seen else "to come"
         shapes += f"<path class='{kind}' d='M{x} 38h96v66h-96z'/>"
         shapes += f"<text x='{x + 48}' y='60' class='m b'>s = {_short(score)}</text>"
         shapes += f"<text x='{x + 48}' y='79' class='m'>v = {j}</text>"
