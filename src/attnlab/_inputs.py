@@ -100,6 +100,24 @@ def check_parameter(name: str, parameter: Array, letters: str, wanted: tuple[int
         )
 
 
+def check_mask(xp: Any, scores: Array, mask: Array) -> None:
+    """A mask broadcasts to the scores (..., n_q, n_k), and is bool or float."""
+    n_q, n_k = scores.shape[-2:]
+    # A mask may be shared by all queries or by all keys; it must not turn one query or one key into several.
+    fits = all(size in (1, n) for size, n in zip(shape_of(mask)[-2:][::-1], (n_k, n_q), strict=False))
+    if not fits:
+        raise ValueError(
+            f"A mask must broadcast to (..., n_q, n_k) = (..., {n_q}, {n_k}), "
+            f"but scores have shape {shape_of(scores)} and mask has shape {shape_of(mask)}."
+        )
+    check_leading_axes(scores=scores, mask=mask)
+    if not xp.isdtype(mask.dtype, ("bool", "real floating")):
+        raise TypeError(
+            f"A mask is bool (True = may attend) or float (added to the scores), but this one is {mask.dtype}. "
+            "If 1 means 'may attend', pass mask == 1."
+        )
+
+
 def check_leading_axes(**arrays: Array) -> None:
     """The axes before the last two are batch axes, and must broadcast."""
     try:

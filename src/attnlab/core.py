@@ -24,6 +24,7 @@ from array_api_compat import device
 from attnlab._inputs import (
     Array,
     check_leading_axes,
+    check_mask,
     check_parameter,
     check_query_and_key,
     check_same_width,
@@ -258,25 +259,12 @@ def causal_rule(xp: Any, n_q: int, n_k: int, offset: int, place: Any) -> Array:
 
 def _apply_mask(xp: Any, scores: Array, mask: Array) -> Array:
     """Scores (..., n_q, n_k) under a mask: forbidden ones are -∞ where it is bool, it is added where it is float."""
-    n_q, n_k = scores.shape[-2:]
-    # A mask may be shared by all queries or by all keys; it must not turn one query or one key into several.
-    fits = all(size in (1, n) for size, n in zip(shape_of(mask)[-2:][::-1], (n_k, n_q), strict=False))
-    if not fits:
-        raise ValueError(
-            f"A mask must broadcast to (..., n_q, n_k) = (..., {n_q}, {n_k}), "
-            f"but scores have shape {shape_of(scores)} and mask has shape {shape_of(mask)}."
-        )
-    check_leading_axes(scores=scores, mask=mask)
+    check_mask(xp, scores, mask)
     if xp.isdtype(mask.dtype, "bool"):
         return _forbid_unless(xp, mask, scores)
-    if xp.isdtype(mask.dtype, "real floating"):
-        # Added in the wider of the two dtypes, so that what is finite in the mask stays finite.
-        wide = xp.result_type(scores.dtype, mask.dtype)
-        return xp.astype(scores, wide, copy=False) + xp.astype(mask, wide, copy=False)
-    raise TypeError(
-        f"A mask is bool (True = may attend) or float (added to the scores), but this one is {mask.dtype}. "
-        "If 1 means 'may attend', pass mask == 1."
-    )
+    # Added in the wider of the two dtypes, so that what is finite in the mask stays finite.
+    wide = xp.result_type(scores.dtype, mask.dtype)
+    return xp.astype(scores, wide, copy=False) + xp.astype(mask, wide, copy=False)
 
 
 def _forbid_unless(xp: Any, allowed: Array, scores: Array) -> Array:

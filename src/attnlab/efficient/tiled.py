@@ -19,6 +19,7 @@ from array_api_compat import device, is_numpy_array
 from attnlab._inputs import (
     Array,
     check_leading_axes,
+    check_mask,
     check_same_width,
     check_values,
     namespace_of,
@@ -127,7 +128,7 @@ def tiled_attention(
     for name, block in {"block_q": block_q, "block_k": block_k}.items():
         if not _is_count(block):
             raise ValueError(f"{name} must be a whole number of at least 1, but it is {block!r}.")
-    _check_mask(xp, query, key, value, mask)
+    _check_shapes(xp, query, key, value, mask)
     if mask is not None and xp.isdtype(mask.dtype, "real floating"):
         wide = xp.result_type(query.dtype, mask.dtype)  # what is finite in the mask stays finite
         query, key, value = (xp.astype(array, wide, copy=False) for array in (query, key, value))
@@ -213,21 +214,13 @@ def cut(mask: Array, rows: slice, columns: slice) -> Array:
     return mask
 
 
-def _check_mask(xp: Any, query: Array, key: Array, value: Array, mask: Array | None) -> None:
+def _check_shapes(xp: Any, query: Array, key: Array, value: Array, mask: Array | None) -> None:
     """Check the mask as a whole, as `attnlab.attention` does.  Only the shape of all scores exists here."""
     n_q, n_k = query.shape[-2], key.shape[-2]
     scores = np.broadcast_to(0.0, (*_leading_axes(query, key), n_q, n_k))  # a single number in memory
     if mask is not None:
         namespace_of(query=query, key=key, value=value, mask=mask)
-        fits = all(size in (1, n) for size, n in zip(shape_of(mask)[-2:][::-1], (n_k, n_q), strict=False))
-        if not fits:
-            raise ValueError(
-                f"A mask must broadcast to (..., n_q, n_k) = (..., {n_q}, {n_k}), "
-                f"but scores have shape {shape_of(scores)} and mask has shape {shape_of(mask)}."
-            )
-        check_leading_axes(scores=scores, mask=mask)
-        if not xp.isdtype(mask.dtype, ("bool", "real floating")):
-            _apply_mask(xp, scores, mask)  # has the words for it, and raises
+        check_mask(xp, scores, mask)
         scores = np.broadcast_to(0.0, (*_leading_axes(query, key, mask), n_q, n_k))
     check_leading_axes(scores=scores, values=value)
 
