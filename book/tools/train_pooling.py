@@ -19,6 +19,7 @@ from pathlib import Path
 
 from attnlab.efficient import cost
 from attnlab.models import pooling, snippets
+from attnlab.models._stored import keep
 from attnlab.models.pooling import (
     CONTEXT,
     N_HEADS,
@@ -27,7 +28,6 @@ from attnlab.models.pooling import (
     WAYS,
     WIDTH,
     corpus,
-    keep,
     loss,
     ngram_loss,
     pooled,

@@ -15,7 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from attnlab.models import recall
-from attnlab.models.recall import KINDS, PAIRS, STEPS, Recaller, accuracy, guessing, keep, restore, train
+from attnlab.models._stored import keep
+from attnlab.models.recall import KINDS, PAIRS, STEPS, Recaller, accuracy, guessing, restore, train
 
 DATA = Path(__file__).resolve().parents[2] / "src/attnlab/data"
 SEEDS = range(3)

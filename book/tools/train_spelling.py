@@ -22,7 +22,8 @@ from pathlib import Path
 import torch
 
 from attnlab.data import pronunciations
-from attnlab.models.spelling import KINDS, Pronouncer, keep, restore
+from attnlab.models._stored import keep
+from attnlab.models.spelling import KINDS, Pronouncer, restore
 from attnlab.models.spelling_measures import (
     alignments,
     by_chance,

@@ -18,13 +18,13 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attnlab.efficient import pool_heads
 from attnlab.heads import MultiHeadAttention
 from attnlab.models import snippets
+from attnlab.models._stored import restored
 from attnlab.models.spelling import one_thread
 
 __all__ = ["ALPHABET", "WAYS", "CharLM", "Corpus", "Trained", "corpus", "load", "loss", "ngram_loss", "pooled",
@@ -238,15 +238,6 @@ def recorded() -> dict:
     return json.loads((files("attnlab.data") / "pooling.json").read_text("utf-8"))
 
 
-def keep(model: CharLM, path: Path) -> None:
-    """Write the model's weights in float16."""
-    np.savez_compressed(path, **{name: p.numpy().astype(np.float16) for name, p in model.state_dict().items()})
-
-
 def restore(n_kv_heads: int, path: Path) -> CharLM:
     """A model with the weights of a file by `keep`, to compute with in float32; no gradients."""
-    with torch.device("meta"):  # shapes without numbers: nothing is drawn
-        model = CharLM(n_kv_heads)
-    with np.load(path) as stored:
-        model.load_state_dict({name: torch.from_numpy(a.astype(np.float32)) for name, a in stored.items()}, assign=True)
-    return model.eval().requires_grad_(False)
+    return restored(lambda: CharLM(n_kv_heads), path)

@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from attnlab.core import attention
 from attnlab.efficient import elu_plus_one, linear_attention
+from attnlab.models._stored import restored
 from attnlab.models.spelling import one_thread
 
 __all__ = ["FEATURES", "KINDS", "PAIRS", "Errors", "Lists", "Recaller", "Trained", "accuracy", "draw", "guessing",
@@ -200,18 +201,9 @@ def load(kind: str) -> Recaller:
         return restore(kind, path)
 
 
-def keep(model: Recaller, path: Path) -> None:
-    """Write the model's weights in float16."""
-    np.savez_compressed(path, **{name: p.numpy().astype(np.float16) for name, p in model.state_dict().items()})
-
-
 def restore(kind: str, path: Path) -> Recaller:
     """A model with the weights of a file by `keep`."""
-    with torch.device("meta"):  # shapes without numbers: nothing is drawn, and the session's random numbers stay
-        model = Recaller(kind)
-    with np.load(path) as stored:
-        model.load_state_dict({name: torch.from_numpy(a.astype(np.float32)) for name, a in stored.items()}, assign=True)
-    return model.eval().requires_grad_(False)
+    return restored(lambda: Recaller(kind), path)
 
 
 def recorded() -> dict:

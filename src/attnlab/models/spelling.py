@@ -24,12 +24,12 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attnlab import masks
 from attnlab.core import Attended, additive, attend, dot, general
+from attnlab.models._stored import restored
 
 __all__ = ["KINDS", "PHONEMES", "Encoded", "Pronouncer", "Reading", "Step", "load"]
 
@@ -246,19 +246,9 @@ def load(kind: str) -> Pronouncer:
         return restore(kind, path)
 
 
-def keep(model: Pronouncer, path: Path) -> None:
-    """Write the model's weights in float16."""
-    np.savez_compressed(path, **{name: p.numpy().astype(np.float16) for name, p in model.state_dict().items()})
-
-
 def restore(kind: str, path: Path) -> Pronouncer:
     """A model with the weights of a file by `keep`."""
-    with torch.device("meta"):  # shapes without numbers: nothing is drawn, and the session's random numbers stay
-        model = Pronouncer(kind)
-    with np.load(path) as stored:
-        weights = {name: torch.from_numpy(array.astype(np.float32)) for name, array in stored.items()}
-    model.load_state_dict(weights, assign=True)
-    return model.eval().requires_grad_(False)
+    return restored(lambda: Pronouncer(kind), path)
 
 
 def _check(kind: str) -> None:
