@@ -7,6 +7,7 @@ import torch
 from attnlab.exercises import ch1_weights as ch1
 from attnlab.exercises import ch2_scoring as ch2
 from attnlab.exercises import ch3_matrix_and_masks as ch3
+from attnlab.exercises import ch6_interpretability as ch6
 from attnlab.exercises.engine import Probe, exercise
 from attnlab.exercises.engine.comparing import agree
 from attnlab.exercises.engine.running import Failure, Observation, observe
@@ -96,6 +97,14 @@ def converted(allowed, convention):
     return {"sdpa": lambda: allowed, "mha": lambda: ~allowed, "keep": lambda: allowed.long()}[convention]()
 
 
+def repeated_rows(weights, values, readout):
+    n = len(weights)
+    rows = weights.repeat(n, 1) * (1 - torch.eye(n, dtype=weights.dtype))  # an array would take 1 for an axis
+    rows = rows / rows.sum(-1, keepdim=True).clamp_min(1e-300)
+    effect = values @ readout
+    return weights @ effect - rows @ effect
+
+
 def converted_wrongly(allowed, convention):
     return converted(allowed, {"sdpa": "mha", "mha": "sdpa"}.get(convention, convention))
 
@@ -108,6 +117,7 @@ def converted_wrongly(allowed, convention):
         (ch3.convert_mask, converted, ()),
         (ch3.convert_mask, converted_wrongly, (("torch's two exchanged",),)),
         (ch1.weights_at_temperature, lambda s, T: torch.softmax(s / T, -1), ()),
+        (ch6.leave_one_out, repeated_rows, ()),
         (ch1.weights_at_temperature, lambda s, T: torch.softmax(s / torch.sqrt(T), -1), (("use: root",),)),
         (ch1.weight_of_copies, lambda d, n: torch.sigmoid(d + torch.log(n)), ()),
         (ch1.weight_of_copies, lambda d, n: torch.sigmoid(d), (("bonus: none",),)),

@@ -23,13 +23,14 @@ from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.api import Gradebook
 
 from attnlab.exercises import ch1_weights as ch1
-from attnlab.exercises.engine import exercises_of
+from attnlab.exercises.engine import exercises_of, questions_of
 
 sys.path.append(str(ROOT / "book/tools"))
 
 from notebooks import chapters, registry
 
 CHAPTERS = {path.stem: exercises_of(registry(path)) for path in chapters()}
+QUESTIONS = {path.stem: questions_of(registry(path)) for path in chapters()}
 FIRST = next(iter(CHAPTERS))
 EXERCISES = CHAPTERS[FIRST]
 SOLVED = {one: one.solution_source for one in EXERCISES}
@@ -78,6 +79,13 @@ def answered(released: NotebookNode, answers: dict) -> NotebookNode:
     notebook = copy.deepcopy(released)
     for exercise, source in answers.items():
         cell_of(notebook, exercise, "answer").source = source
+    return notebook
+
+
+def with_words(notebook: NotebookNode, chapter: str) -> NotebookNode:
+    """Something written in place of each open question's line."""
+    for question in QUESTIONS[chapter]:
+        cell_of(notebook, question, "words").source = "I would take the word out and look."
     return notebook
 
 
@@ -163,7 +171,7 @@ class Course:
     name = "weights"  # of the assignment
 
     def __init__(self, root: Path, settings: Path) -> None:
-        self.root, self.said, scripts = root, {}, Path(sys.executable).parent
+        self.root, self.said, self.waiting, scripts = root, {}, {}, Path(sys.executable).parent
         path = [folder for folder in os.environ["PATH"].split(os.pathsep) if folder and Path(folder) != scripts]
         changes = {"PATH": os.pathsep.join(path), "JUPYTER_CONFIG_DIR": str(settings), "PYTHONUTF8": "1"}
         self.environment = os.environ | changes
@@ -184,6 +192,15 @@ class Course:
 
     def read(self, *where: str) -> NotebookNode:
         return nbformat.read(self.place(*where), as_version=4)
+
+    def read_by_a_person(self, student: str) -> None:
+        """Full points for every answer of this student that waits for a person."""
+        with Gradebook(f"sqlite:///{self.root / 'gradebook.db'}") as gradebook:
+            for notebook in gradebook.find_submission(self.name, student).notebooks:
+                for grade in notebook.grades:
+                    if grade.needs_manual_grade:
+                        grade.manual_score, grade.needs_manual_grade = grade.max_score, False
+            gradebook.db.commit()
 
     def grades(self) -> dict[str, dict[str, dict[str, tuple]]]:
         """student → chapter → exercise → (points, of how many, whether a person must look)"""
@@ -219,6 +236,7 @@ def course(tmp_path_factory):
     for chapter, exercises in list(CHAPTERS.items())[1:]:
         for student, answers in {"untouched": {}, "solved": {one: one.solution_source for one in exercises}}.items():
             notebook = without_the_lesson(answered(course.read("release", ".", chapter), answers))
+            notebook = with_words(notebook, chapter) if student == "solved" else notebook
             nbformat.write(notebook, course.place("submitted", student, chapter))
 
     with ThreadPoolExecutor(2) as pool:  # two things at a time, as on two cores
@@ -226,6 +244,8 @@ def course(tmp_path_factory):
         said["validate untouched"] = course.run("validate", str(ROOT / f"notebooks/{FIRST}.ipynb"))
         said["validate solved"] = course.run("validate", str(course.place("submitted", "solved")))
         said["autograde"] = grading.result()
+        course.waiting = course.grades()
+        course.read_by_a_person("solved")
         exporting = pool.submit(course.run, "export")
         course.run("generate_feedback", course.name, "--student=unscaled")
         exporting.result()
@@ -278,16 +298,34 @@ def test_every_exercise_gets_its_points_and_no_others(course, student):
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_untouched_gets_nothing_and_the_references_get_everything(course, chapter):
-    grades, points = course.grades(), sum(one.points for one in CHAPTERS[chapter])
+    points = sum(one.points for one in CHAPTERS[chapter])
     for student, expected in {"untouched": 0, "solved": points}.items():
-        scores = list(grades[student][chapter].values())
+        scores = [course.waiting[student][chapter][mark_of(one, "check")] for one in CHAPTERS[chapter]]
         assert (sum(score for score, _, _ in scores), sum(most for _, most, _ in scores)) == (expected, points)
+        assert len(course.waiting[student][chapter]) == len(CHAPTERS[chapter]) + len(QUESTIONS[chapter])
+
+
+def test_words_wait_for_a_person_and_no_words_for_nobody(course):
+    questions = [(chapter, one) for chapter, found in QUESTIONS.items() for one in found]
+    assert len(questions) >= 2
+    for chapter, one in questions:
+        assert course.waiting["untouched"][chapter][mark_of(one, "words")] == (0, one.points, False)
+        assert course.waiting["solved"][chapter][mark_of(one, "words")] == (None, one.points, True)
+        assert course.grades()["solved"][chapter][mark_of(one, "words")][2] is False
+
+
+def test_no_model_answer_is_released(course):
+    for chapter, found in QUESTIONS.items():
+        text = " ".join("\n".join(cell.source for cell in course.read("release", ".", chapter).cells).split())
+        for one in found:
+            pieces = [*one.model_answer.split(". "), *one.rubric]
+            assert [piece for piece in pieces if " ".join(piece.split()) in text] == [], one.name
 
 
 def test_the_grades_are_exported(course):
     header, *lines = (course.root / "grades.csv").read_text("utf-8").splitlines()
     rows = [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]
-    points = sum(one.points for exercises in CHAPTERS.values() for one in exercises)
+    points = sum(one.points for found in (CHAPTERS, QUESTIONS) for every in found.values() for one in every)
     assert {(row["student_id"], float(row["max_score"])) for row in rows} == {(name, points) for name in STUDENTS}
     missing = {row["student_id"]: points - float(row["score"]) for row in rows}
     assert missing["solved"] == 0 and missing["untouched"] == points

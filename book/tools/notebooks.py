@@ -24,7 +24,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import attnlab
-from attnlab.exercises.engine import Exercise, exercises_of, prove, rows_of, table
+from attnlab.exercises.engine import Exercise, OpenQuestion, exercises_of, prove, questions_of, rows_of, table
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS, SOLUTIONS = ROOT / "notebooks", ROOT / "notebooks" / "solutions"
@@ -69,30 +69,31 @@ def imports(module: ModuleType) -> str:
 # ---- cells from the registry --------------------------------------------------------------------------------------
 
 
-def _id(exercise: Exercise, part: str) -> str:
+def _id(exercise: Exercise | OpenQuestion, part: str) -> str:
     """The id of an exercise's cell, which is also nbgrader's name for it."""
     return f"ex-{exercise.number.replace('.', '-')}-{part}"
 
 
-def _nbgrader(kind: str, exercise: Exercise) -> dict:
-    """nbgrader's own metadata: an answer cell, or a locked check cell with points."""
-    graded = kind == "check"
-    data = {"grade": graded, "grade_id": _id(exercise, kind), "locked": graded}
+def _nbgrader(kind: str, exercise: Exercise | OpenQuestion) -> dict:
+    """nbgrader's own metadata: an answer cell, a locked check cell with points, or words that a person grades."""
+    graded = kind in {"check", "words"}
+    data = {"grade": graded, "grade_id": _id(exercise, kind), "locked": kind == "check"}
     if graded:
         data["points"] = exercise.points
-    return {**data, "schema_version": 3, "solution": not graded, "task": False}
+    return {**data, "schema_version": 3, "solution": kind != "check", "task": False}
 
 
-def _cell(make, source: str, exercise: Exercise, part: str, **metadata) -> NotebookNode:
+def _cell(make, source: str, exercise: Exercise | OpenQuestion, part: str, **metadata) -> NotebookNode:
     cell = make(source, metadata={"exercise": exercise.number, "part": part, **metadata})
     cell.id = _id(exercise, part)
     return cell
 
 
-def _statement(exercise: Exercise, level: str) -> str:
+def _statement(exercise: Exercise | OpenQuestion, level: str) -> str:
+    kind = "Open question" if isinstance(exercise, OpenQuestion) else "Exercise"
     points = f"{exercise.points} point{'s' if exercise.points != 1 else ''}"
     return (
-        f"{level} Exercise {exercise.number} · `{exercise.name}`\n\n{exercise.statement}\n\n"
+        f"{level} {kind} {exercise.number} · `{exercise.name}`\n\n{exercise.statement}\n\n"
         f"*{points} · to reread: “{exercise.section}”*"
     )
 
@@ -103,6 +104,27 @@ def chapter_cells(exercise: Exercise) -> list[NotebookNode]:
         _cell(new_markdown_cell, _statement(exercise, "###"), exercise, "statement"),
         _cell(new_code_cell, exercise.stub, exercise, "answer", nbgrader=_nbgrader("answer", exercise)),
         _cell(new_code_cell, f"{exercise.call}.check()", exercise, "check", nbgrader=_nbgrader("check", exercise)),
+    ]
+
+
+def question_cells(question: OpenQuestion) -> list[NotebookNode]:
+    """Question, a place for the answer, and the line that compares it."""
+    words = "*Your answer, in place of this line. A person reads it; a few sentences are enough.*"
+    compare = f"# When you have written yours, take away the # and compare:\n# {question.call}.solution()"
+    return [
+        _cell(new_markdown_cell, _statement(question, "###"), question, "statement"),
+        _cell(new_markdown_cell, words, question, "words", nbgrader=_nbgrader("words", question)),
+        _cell(new_code_cell, compare, question, "compare"),
+    ]
+
+
+def answered_cells(question: OpenQuestion) -> list[NotebookNode]:
+    """Question, one good answer, and how it is read."""
+    rubric = "\n".join(f"- {line}" for line in question.criteria)
+    answer = f"**One good answer.** {question.model_answer}\n\n**How it is read.**\n\n{rubric}"
+    return [
+        _cell(new_markdown_cell, _statement(question, "##"), question, "statement"),
+        _cell(new_markdown_cell, answer, question, "model-answer"),
     ]
 
 
@@ -137,6 +159,7 @@ def with_exercises(notebook: NotebookNode, module: ModuleType) -> NotebookNode:
     if len(places) != 1:
         raise ValueError(f'one cell should have the metadata "role": "exercises", not {len(places)}')
     made = [cell for exercise in exercises_of(module) for cell in chapter_cells(exercise)]
+    made += [cell for question in questions_of(module) for cell in question_cells(question)]
     notebook.cells = [*kept[: places[0] + 1], *made, *kept[places[0] + 1 :]]
     return notebook
 
@@ -154,6 +177,7 @@ def solutions_notebook(path: Path, module: ModuleType) -> NotebookNode:
     setup.id = "setup"
     cells = [new_markdown_cell(title, id="title"), setup]
     cells += [cell for exercise in exercises_of(module) for cell in solution_cells(exercise)]
+    cells += [cell for question in questions_of(module) for cell in answered_cells(question)]
     return new_notebook(cells=cells)
 
 

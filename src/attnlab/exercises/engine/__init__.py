@@ -3,5 +3,18 @@
 from .model import Exercise, exercise
 from .parts import Implementation, Probe, Wrong
 from .proving import exercises_of, prove, rows_of, table
+from .questions import OpenQuestion, questions_of
 
-__all__ = ["Exercise", "Implementation", "Probe", "Wrong", "exercise", "exercises_of", "prove", "rows_of", "table"]
+__all__ = [
+    "Exercise",
+    "Implementation",
+    "OpenQuestion",
+    "Probe",
+    "Wrong",
+    "exercise",
+    "exercises_of",
+    "prove",
+    "questions_of",
+    "rows_of",
+    "table",
+]

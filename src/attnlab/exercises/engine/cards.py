@@ -104,7 +104,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Note:
-    """A hint or a solution: a card without a judgement."""
+    """A hint or a solution: a card without a judgement.  Empty lines part the text into paragraphs."""
 
     title: str
     text: str = ""
@@ -118,7 +118,8 @@ class Note:
         return "→" if self.code else "?"
 
     def _repr_html_(self) -> str:
-        body = (_paragraph(self.text) if self.text else "") + (_code(self.code) if self.code else "")
+        said = [_paragraph(part) for part in self.text.split("\n\n") if part]
+        body = "".join(said) + (_code(self.code) if self.code else "")
         return _card(self._symbol, self.title, "", body)
 
 

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 _ONE_AT_A_TIME = threading.RLock()  # output and settings belong to the whole process
 _here = threading.local()
-# How code that was written for tensors answers to arrays. `x.transpose(1, 2)` names two axes to a tensor; an array of
-# three takes them for an order of all its axes, and says what stands here.
-REFUSALS = {"TypeError", "AttributeError"}
+# How code that was written for tensors answers to arrays. `x.repeat(n, 1)` names times to a tensor, and an axis to an
+# array. `x.transpose(1, 2)` names two axes to a tensor; an array of three takes them for an order of all its axes, and
+# says what stands here.
+REFUSALS = {"TypeError", "AttributeError", "AxisError"}
 REFUSED_AXES = "axes don't match array"
 NEEDED_EVIDENCE = 2  # ordinary probes with finite numbers on which a twin must agree
 

@@ -1,0 +1,316 @@
+"""Exercise 6.6: adversarial_weights, and what people write instead."""
+
+import itertools
+
+import numpy as np
+
+from ..common import IN_PLACE
+from ..engine import Probe, Wrong, exercise
+
+
+@exercise(
+    "6.6",
+    points=3,
+    section="Shuffled weights, and the worst ones",
+    statement=(
+        "How different may weights be without changing the prediction? Key i contributes weightᵢ · scoreᵢ to the\n"
+        "logit, so the logit is `weights @ scores`. Of all weights (none negative, their sum 1) whose logit lies\n"
+        "between `low` and `high`, bounds included, find those farthest from the given ones: with the largest\n"
+        "Jensen–Shannon divergence JSD(p, q) = ½ Σ pᵢ ln(pᵢ/mᵢ) + ½ Σ qᵢ ln(qᵢ/mᵢ), where m = (p + q)/2 and 0 · ln 0\n"
+        "is 0. The chapter proves that they are a single key, or a pair of keys whose logit is `low` or `high`: try\n"
+        "all of these. The logit of the given weights lies in the band, and scores differ from the bounds. For the\n"
+        "weights [0.6, 0.3, 0.1], the scores [0, 1, 4] and the band from 0.5 to 0.9 the answer is [0.1, 0.9, 0]."
+    ),
+    hints=[
+        "Two lists of candidates. Which single keys lie in the band? And which two keys can be mixed so that the logit "
+        "is exactly `low`: where do their scores lie?",
+        "A share t of key j and 1 − t of key i give the logit (1 − t) · scoreᵢ + t · scoreⱼ. Set that equal to the "
+        "bound and solve for t. Which t are weights?",
+        "If scoreᵢ < bound < scoreⱼ, t = (bound − scoreᵢ) / (scoreⱼ − scoreᵢ). Both orders of i and j, both bounds; do "
+        "not test these for the band again, a rounding may throw them out. Then compute all divergences: "
+        "`np.where(q > 0, q, 1)` inside a logarithm keeps 0 · ln 0 from becoming NaN.",
+    ],
+)
+def adversarial_weights(weights, scores, low, high):
+    """Weights farthest from the given ones with a logit in [low, high].
+
+    weights, scores (n,); low and high are numbers → (n,)
+    """
+    n = len(weights)
+    found = list(np.eye(n)[(low <= scores) & (scores <= high)])
+    for bound in (low, high):
+        for i, j in np.ndindex(n, n):
+            if scores[i] < bound < scores[j]:
+                t = (bound - scores[i]) / (scores[j] - scores[i])
+                found.append((1 - t) * np.eye(n)[i] + t * np.eye(n)[j])
+    found = np.array(found)
+
+    def entropy(p):
+        return -(p * np.log(np.where(p > 0, p, 1))).sum(axis=-1)
+
+    # JSD(p, q) is H(m) − H(p) / 2 − H(q) / 2; H(p) is the same for all.
+    mixed = entropy((weights + found) / 2)
+    return found[np.argmax(mixed - entropy(found) / 2)]
+
+
+# Found by search: on these, each wrong turn has a winner of its own, clearly ahead of what comes next to it.
+_CASES = [
+    ([0.02, 0.08, 0.38, 0.03, 0.49], [-0.5, -2.0, 0.7, -0.3, 0.6], 0.18, 1.02),
+    ([0.17, 0.1, 0.31, 0.42], [0.1, 0.8, -3.5, -0.4], -1.76, -0.29),
+    ([0.03, 0.33, 0.11, 0.53], [-1.8, -0.5, -1.1, 0.4], -0.78, 0.17),
+    ([0.1, 0.15, 0.07, 0.23, 0.42, 0.03], [1.3, -0.2, 2.0, 2.5, -2.7, 0.5], -0.7, 0.19),
+]
+
+
+@adversarial_weights.probes
+def _(rng):
+    cases = []
+    for weights, scores, low, high in _CASES:
+        # Other units and another zero of the logit, and other places of the keys, leave the winner what it is.
+        unit, zero, order = rng.uniform(0.5, 2), rng.uniform(-1, 1), rng.permutation(len(weights))
+        cases.append(
+            (np.array(weights)[order], unit * np.array(scores)[order] + zero, unit * low + zero, unit * high + zero)
+        )
+    return [*cases, (*(a.astype(np.float32) for a in cases[1][:2]), *cases[1][2:])]
+
+
+@adversarial_weights.hard_probes
+def _():
+    weights, scores = np.array([0.5, 0.1, 0.25, 0.15]), np.array([-1.0, 2.0, 0.5, 1.5])
+    return {
+        "a bound beyond all scores": Probe((weights, scores, -9.0, 1.0), "No pair reaches a bound beyond all scores."),
+        "two keys": Probe((weights[:2] / 0.6, scores[:2], -0.75, 2.5), "Of two keys one may take it all."),
+        "a weight of zero": Probe(
+            (np.array([0.6, 0.0, 0.25, 0.15]), scores, -0.6, 0.6),
+            "A given weight may be 0; in the divergence 0 · ln 0 is 0, not NaN.",
+        ),
+        "equal scores": Probe(
+            (weights, np.array([-1.0, 2.0, 2.0, 0.3]), -0.2, 0.4),
+            "Two keys with the same score reach no bound: do not divide by the difference of their scores.",
+        ),
+        "large scores": Probe((weights, 1000 * scores, 0.0, 600.0), "Scores and bounds may be large; weights are not."),
+    }
+
+
+_MEASURE = "On which pairs of distributions do the two measures disagree on which is farther?"
+
+
+@adversarial_weights.choice_points(
+    candidates={
+        "single keys": Wrong(
+            "Only single keys are tried. A mixture of two keys, one below a bound and one above it, can lie exactly on "
+            "the bound, and be farther away.",
+            hint="If no single key has its score in the band, what does your function return?",
+        ),
+        "pairs": Wrong(
+            "Only pairs are tried. A key whose score lies in the band may take all the weight.",
+            hint="Which weights with one number that is not 0 are allowed?",
+        ),
+        "pairs at low": Wrong(
+            "Pairs are placed on the lower bound alone. Those on the upper one are corners, too.",
+            hint="At which logits may the farthest pair lie?",
+        ),
+        "pairs at high": Wrong(
+            "Pairs are placed on the upper bound alone. Those on the lower one are corners, too.",
+            hint="At which logits may the farthest pair lie?",
+        ),
+        "pairs at the logit": Wrong(
+            "Pairs are placed where the logit stays exactly what it was. It may move inside the band, and the farthest "
+            "pair lies on one of its bounds.",
+            hint="Have `low` and `high` been used for the pairs?",
+        ),
+        "outside": Wrong(
+            "Pairs are stretched beyond their keys: for a bound that does not lie between the two scores the solution "
+            "has a negative weight. That is no distribution; leave such pairs out.",
+            hint="Do two keys with the scores 1 and 2 have a mixture with the logit 3?",
+        ),
+        "clipped": Wrong(
+            "A share below 0 or above 1 is cut off there. What remains is a single key, whose logit is not the bound: "
+            "it may lie outside the band. Leave such pairs out.",
+            hint="What is the logit of a pair whose share you cut off?",
+        ),
+    },
+    measure={
+        "total variation": Wrong(
+            "The distance is the sum of the absolute differences (total variation). It may rank two candidates the "
+            "other way round: the Jensen–Shannon divergence is asked for.",
+            hint=_MEASURE,
+        ),
+        "KL of the new ones": Wrong(
+            "The divergence is Kullback and Leibler's, Σ qᵢ ln(qᵢ/pᵢ) of the new weights q from the given ones p. It "
+            "asks above all for a key with a tiny weight. Jensen–Shannon's compares both with their mean.",
+            hint="What stands below the fraction bar in each logarithm?",
+        ),
+        "least": Wrong(
+            "The *smallest* divergence is taken: of all candidates this is the most similar one.",
+            hint="Which way does your comparison point?",
+        ),
+    },
+    band={
+        "ignored": Wrong(
+            "The band is not kept: the key with the least weight is always farthest away. Single keys must have a "
+            "score between `low` and `high`.",
+            hint="What is the logit of your answer?",
+        ),
+        "no lower end": Wrong(
+            "Single keys are held to `high` alone. Their scores must not lie below `low`, either.",
+            hint="What is the logit of your answer?",
+        ),
+        "no upper end": Wrong(
+            "Single keys are held to `low` alone. Their scores must not lie above `high`, either.",
+            hint="What is the logit of your answer?",
+        ),
+    },
+    shares={
+        "exchanged": Wrong(
+            "The two shares of a pair are exchanged, so that its logit is not the bound. The nearer a key's score is "
+            "to the bound, the more weight it gets.",
+            hint="What is the logit of your answer?",
+        ),
+    },
+)
+def _(weights, scores, low, high, *, candidates="all", measure="JSD", band="both ends", shares="right"):
+    bounds = {"pairs at low": [low], "pairs at high": [high], "pairs at the logit": [weights @ scores]}
+    over = band in ("ignored", "no lower end") or scores >= low
+    under = band in ("ignored", "no upper end") or scores <= high
+    found = np.eye(len(scores))[np.broadcast_to(over & under, scores.shape)]
+    pairs = _pairs(scores, bounds.get(candidates, [low, high]), candidates, shares == "exchanged")
+    if candidates != "single keys":
+        found = pairs if candidates == "pairs" else np.concatenate([found, pairs])
+    return _farthest(weights, found, _DISTANCES.get(measure, _divergence))
+
+
+@adversarial_weights.choice_points(
+    measure={
+        "Euclidean": Wrong(
+            "The distance is the Euclidean one. It may rank two candidates the other way round: the Jensen–Shannon "
+            "divergence is asked for.",
+            hint=_MEASURE,
+        ),
+        "KL of the given ones": Wrong(
+            "The divergence is Kullback and Leibler's, Σ pᵢ ln(pᵢ/qᵢ) of the given weights p from the new ones q. It "
+            "is infinite as soon as one qᵢ is 0, and a small number in its place then decides. Jensen–Shannon's "
+            "compares both with their mean, and is at most ln 2.",
+            hint="What stands below the fraction bar in each logarithm?",
+        ),
+    },
+)
+def _(weights, scores, low, high, *, measure):
+    singles = np.eye(len(scores))[(low <= scores) & (scores <= high)]
+    return _farthest(weights, np.concatenate([singles, _pairs(scores, [low, high])]), _DISTANCES[measure])
+
+
+def _pairs(scores, bounds, candidates="all", exchanged=False):
+    """Mixtures of two keys with the logit of a bound, (…, n)."""
+    i, j = np.triu_indices(len(scores), 1)
+    apart = scores[i] != scores[j]
+    i, j, found = i[apart], j[apart], []
+    for bound in bounds:
+        t = (bound - scores[i]) / (scores[j] - scores[i])
+        t = np.clip(t, 0, 1) if candidates == "clipped" else t
+        kept = np.ones_like(i, dtype=bool) if candidates == "outside" else (t >= 0) & (t <= 1)
+        t = (1 - t if exchanged else t)[:, None]
+        found.append(((1 - t) * np.eye(len(scores))[i] + t * np.eye(len(scores))[j])[kept])
+    return np.concatenate(found)
+
+
+def _kl(p, q):
+    """Σ p ln(p/q) where p is positive; NaN where q then is not."""
+    positive = p > 0
+    logs = np.log(np.where(positive, p, 1) / np.where(positive, q, 1))
+    return (np.where(positive, p, 0) * logs).sum(axis=-1)
+
+
+def _divergence(p, q):
+    return _kl(p, (p + q) / 2) / 2 + _kl(q, (p + q) / 2) / 2
+
+
+def _farthest(weights, found, distance=_divergence):
+    return found[np.nanargmax(distance(weights, found))]
+
+
+_DISTANCES = {
+    "total variation": lambda p, q: np.abs(p - q).sum(axis=-1),
+    "Euclidean": lambda p, q: ((p - q) ** 2).sum(axis=-1),
+    "KL of the new ones": lambda p, q: _kl(q, p + 1e-12),
+    "KL of the given ones": lambda p, q: _kl(p, q + 1e-12),
+    "least": lambda p, q: -_divergence(p, q),
+}
+
+
+@adversarial_weights.mistake(
+    "permutations",
+    "The given weights are permuted. They are one set of numbers in another order; among *all* distributions in the "
+    "band some are farther away.",
+    hint="How many of your candidates have a weight of 0?",
+)
+def _(weights, scores, low, high):
+    orders = np.array(list(itertools.permutations(range(len(weights)))))
+    logits = weights[orders] @ scores
+    return _farthest(weights, weights[orders[(low - 1e-9 <= logits) & (logits <= high + 1e-9)]])
+
+
+@adversarial_weights.mistake(
+    "halves",
+    "Pairs get half the weight each, and those in the band are kept. The shares that put a pair *on* a bound are "
+    "others: solve for them.",
+    hint="Which share of key j gives the logit `high`?",
+)
+def _(weights, scores, low, high):
+    halves = (np.eye(len(scores))[:, None] + np.eye(len(scores))) / 2  # the single keys on the diagonal
+    return _farthest(weights, halves[(low <= halves @ scores) & (halves @ scores <= high)])
+
+
+@adversarial_weights.mistake(
+    "the divergence",
+    "You return how far away the farthest weights are. The weights themselves are asked for.",
+    hint="How many numbers should come out?",
+)
+def _(weights, scores, low, high):
+    return _divergence(weights, adversarial_weights.reference(weights, scores, low, high))
+
+
+@adversarial_weights.mistake("overwritten", IN_PLACE.text, hint=IN_PLACE.hint)
+def _(weights, scores, low, high):
+    weights[:] = adversarial_weights.reference(weights, scores, low, high)
+    return weights
+
+
+@adversarial_weights.variant
+def one_candidate_at_a_time(weights, scores, low, high):
+    def divergence(q):
+        m = (weights + q) / 2
+        return sum(x * np.log(x / y) for p in (weights, q) for x, y in zip(p, m, strict=True) if x > 0) / 2
+
+    best, farthest = None, -1
+    for i in range(len(scores)):
+        for j in range(i, len(scores)):
+            for bound in (low, high):
+                q = np.zeros(len(scores))
+                if i == j and low <= scores[i] <= high:
+                    q[i] = 1
+                elif min(scores[i], scores[j]) < bound < max(scores[i], scores[j]):
+                    q[i] = (bound - scores[j]) / (scores[i] - scores[j])
+                    q[j] = 1 - q[i]
+                else:
+                    continue
+                if divergence(q) > farthest:
+                    best, farthest = q, divergence(q)
+    return best
+
+
+@adversarial_weights.variant
+def ends_of_edges(weights, scores, low, high):
+    """Each edge of the simplex, cut to the part of it that lies in the band: the two ends of what is left."""
+    found = []
+    for i, j in itertools.combinations(range(len(scores)), 2):
+        ends = [np.clip(bound, *sorted(scores[[i, j]])) for bound in (low, high)]
+        for end in ends:
+            if low - 1e-9 <= end <= high + 1e-9 and scores[i] != scores[j]:
+                q = np.zeros(len(scores), dtype=scores.dtype)
+                q[j] = (end - scores[i]) / (scores[j] - scores[i])
+                q[i] = 1 - q[j]
+                found.append(q)
+            elif scores[i] == scores[j] and low <= scores[i] <= high:
+                found += [np.eye(len(scores))[i], np.eye(len(scores))[j]]
+    return max(found, key=lambda q: _divergence(weights, q))

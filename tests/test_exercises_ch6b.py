@@ -1,0 +1,515 @@
+"""Chapter 6's exercises 6.6 to 6.9: against the package, and answers as people type them."""
+
+import itertools
+
+import numpy as np
+import pytest
+import test_exercises_ch6_check
+import torch  # here: the first import takes longer than a check may
+from scipy import stats
+from scipy.spatial.distance import jensenshannon
+
+from attnlab import evidence, softmax
+from attnlab.exercises.ch6_interpretability.adversarial_weights import adversarial_weights
+from attnlab.exercises.ch6_interpretability.difference_over_seeds import difference_over_seeds
+from attnlab.exercises.ch6_interpretability.held_out_score import held_out_score
+from attnlab.exercises.ch6_interpretability.restored_share import restored_share
+
+ONES = [adversarial_weights, held_out_score, difference_over_seeds, restored_share]
+
+
+def drawn(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def near(one, other, atol=1e-12):
+    assert np.allclose(one, other, rtol=0, atol=atol), (one, other)
+
+
+def twin(one, *turns):
+    return next(each.function for each in one.twins if each.turns == turns)
+
+
+# ---- against the package ---------------------------------------------------------------------------------------------
+
+
+def farthest_cases():
+    for seed in range(24):  # with some of them another distance has another winner
+        rng = np.random.default_rng(seed)
+        weights, scores = rng.dirichlet(np.ones(3 + seed % 5)), rng.normal(size=3 + seed % 5)
+        yield weights, scores, weights @ scores - 0.3, weights @ scores + 0.2
+
+
+def test_the_farthest_weights_are_those_of_the_package_and_nothing_drawn_is_farther():
+    for weights, scores, low, high in farthest_cases():
+        mine = adversarial_weights.reference(weights, scores, low, high)
+        other = evidence.adversary(lambda rows, scores=scores: rows @ scores, weights, low, high)
+        near(mine, other.weights)
+        near(evidence.jensen_shannon(weights, mine), other.divergence)
+        assert low - 1e-12 <= mine @ scores <= high + 1e-12 and np.count_nonzero(mine) <= 2 and mine.min() >= 0
+        points = np.random.default_rng(1).dirichlet(np.full(len(weights), 0.2), size=4000)
+        inside = points[(low <= points @ scores) & (points @ scores <= high)]
+        assert len(inside) > 50
+        assert evidence.jensen_shannon(weights, inside).max() < evidence.jensen_shannon(weights, mine)
+
+
+def test_winners_are_clear():
+    """What comes next to the farthest weights is less far by more than any rounding: no answer loses by a digit."""
+    for probe in [*adversarial_weights.ordinary(), *adversarial_weights.hard]:
+        weights, scores, low, high = probe.arguments
+        assert low <= weights @ scores.astype(float) + 1e-7 and weights @ scores.astype(float) <= high + 1e-7
+        best = adversarial_weights.reference(*probe.arguments)
+        singles = np.eye(len(scores))[(low <= scores) & (scores <= high)]
+        pairs = [
+            np.eye(len(scores))[i] * (1 - t) + np.eye(len(scores))[j] * t
+            for i, j in itertools.permutations(range(len(scores)), 2)
+            for t in [(bound - scores[i]) / (scores[j] - scores[i]) for bound in (low, high) if scores[i] != scores[j]]
+            if 0 < t < 1
+        ]
+        found = np.concatenate([singles, np.reshape(pairs, (-1, len(scores)))])
+        far = evidence.jensen_shannon(weights.astype(float), found)
+        others = np.abs(found - best).max(axis=1) > 1e-4
+        near(far.max(), evidence.jensen_shannon(weights.astype(float), best), atol=1e-6)
+        assert others.any() and far[others].max() < far.max() - 0.002, probe.name
+
+
+def test_shares_and_differences_are_those_of_the_package():
+    clean, corrupted, patched = drawn(3, 6)
+    measures = (run[2] - run[4] for run in (clean, corrupted, patched))
+    near(restored_share.reference(clean, corrupted, patched, 2, 4), evidence.restored(*measures))
+    tables = np.random.default_rng(3).integers(0, 2, size=(2, 5, 30))
+    mean, error = difference_over_seeds.reference(*tables)
+    spread = evidence.spread(tables[0].mean(axis=1) - tables[1].mean(axis=1))
+    assert abs(mean) > 0.01
+    near([mean, error * np.sqrt(5)], [spread.mean, spread.sd])
+    near((spread.high - spread.low) / 2, 2.7764451 * error, atol=1e-7)
+    assert "4.30 for three seeds, 2.78 for five" in difference_over_seeds.wrong["half an interval"].text
+
+
+# ---- examples and cards ----------------------------------------------------------------------------------------------
+
+
+def test_the_examples_of_the_statements():
+    near(adversarial_weights.reference(np.array([0.6, 0.3, 0.1]), np.array([0.0, 1, 4]), 0.5, 0.9), [0.1, 0.9, 0])
+    near(held_out_score.reference(np.array([[0.9, 0.5], [0.7, 0.8], [0.1, 0.6]])), 0.4)
+    ten = np.arange(10)
+    more = np.array([ten < 4, ten < 7, ten < 5]), np.array([ten < 3, ten < 4, ten < 3])
+    near(difference_over_seeds.reference(*more), [0.2, 0.1 / np.sqrt(3)])
+    runs = np.array([[3.0, 0], [0, 1], [1, 1]])
+    assert restored_share.reference(*runs, 0, 1) == 0.25
+    for one, said in (
+        (adversarial_weights, "[0.6, 0.3, 0.1], the scores [0, 1, 4] and the band from 0.5 to 0.9 the answer is [0.1"),
+        (held_out_score, "0.9 and 0.5 on the first text, 0.7 and 0.8 on the second, 0.1 and 0.6 on the third"),
+        (held_out_score, "its score is (0.7 + 0.1) / 2 = 0.4."),
+        (difference_over_seeds, "differ by 0.1, 0.3 and 0.2, the standard deviation is 0.1, and the result [0.2, 0.05"),
+        (restored_share, "[3, 0], [0, 1] and [1, 1] have the measures 3, −1 and 0; the share is (0 − (−1)) / (3 − (−1"),
+    ):
+        assert said in " ".join(one.statement.split()), one.name
+
+
+def test_luck_counts_as_skill_where_the_same_texts_choose_and_report():
+    """What the cards say: of heads that score at random, with the more heads the more of it."""
+    same, largest, held_out = (np.zeros((2, 100)) for _ in range(3))
+    for i, n_heads in enumerate((5, 100)):
+        for seed in range(100):
+            scores = drawn(20, n_heads, seed=seed)
+            same[i, seed] = twin(held_out_score, "report: on the same half")(scores)
+            largest[i, seed] = twin(held_out_score, "choose: on the rest")(scores)
+            held_out[i, seed] = held_out_score.reference(scores)
+    assert np.abs(held_out.mean(axis=1)).max() < 0.12  # the standard error of these means is 0.03
+    for lucky in (same, largest):
+        assert 0.3 < lucky[0].mean() < lucky[1].mean() - 0.2
+    assert "the more heads, the more of it" in held_out_score.wrong["choose: on the rest"].text
+
+
+def test_what_the_cards_on_seeds_say_is_so():
+    seeds, n_texts = 4, 400
+    rng = np.random.default_rng(3)
+    luck = rng.uniform(0.5, 0.9, size=(seeds, 1))  # of the seed, the same for both
+    one, other = (1.0 * (rng.uniform(size=(seeds, n_texts)) < luck) for _ in range(2))
+    _, error = difference_over_seeds.reference(one, other)
+    assert twin(difference_over_seeds, "paired: not")(one, other)[1] > 3 * error
+    _, error = difference_over_seeds.reference(one[:3], other[:3])
+    near(twin(difference_over_seeds, "below: n")(one[:3], other[:3])[1], np.sqrt(2 / 3) * error)  # less by 18%
+    # "with many texts the error becomes as small as you like": the same seeds, every text a hundred times
+    many = np.tile(one, 100), np.tile(other, 100)
+    near(difference_over_seeds.reference(*many), difference_over_seeds.reference(one, other))
+    answers = twin(difference_over_seeds, "sample: answers")
+    assert answers(*many)[1] < 0.11 * answers(one, other)[1]
+    # "noise alone gives a difference above 0"
+    assert twin(difference_over_seeds, "sign: lost")(one, other)[0] > abs(one.mean() - other.mean()) > 0
+
+
+def test_what_the_cards_on_shares_say_is_so():
+    clean, corrupted, patched = drawn(3, 6)
+    for name, missing in (("above: patched alone", True), ("above: what is missing", True), (None, False)):
+        function = twin(restored_share, name) if name else restored_share.reference
+        assert (abs(function(clean, corrupted, corrupted.copy(), 1, 3)) > 1e-3) == missing
+    for name in ("below: clean alone", "below: corrupted alone", "below: nothing", "shares subtracted"):
+        assert abs(twin(restored_share, name)(clean, corrupted, clean.copy(), 1, 3) - 1) > 1e-3
+    alone = twin(restored_share, "measure: answer alone")
+    near(restored_share.reference(clean, corrupted, patched + 5, 1, 3), restored_share.reference(*drawn(3, 6), 1, 3))
+    assert abs(alone(clean, corrupted, patched + 5, 1, 3) - alone(clean, corrupted, patched, 1, 3)) > 1
+    saturated = softmax(np.array([[8.0, 0], [9, 0], [0, 0], [1, 0]]))[:, 0]
+    assert saturated[1] - saturated[0] < 0.001 < 0.2 < saturated[3] - saturated[2]
+
+
+def test_what_the_cards_on_the_farthest_weights_say_is_so():
+    for weights, scores, low, high in farthest_cases():
+        ignored = twin(adversarial_weights, "band: ignored")(weights, scores, low, high)
+        assert ignored.argmax() == weights.argmin() and ignored.max() == 1
+    outside, least = twin(adversarial_weights, "candidates: outside"), []
+    for weights, scores, low, high in (probe.arguments for probe in adversarial_weights.ordinary()):
+        with np.errstate(invalid="ignore"):  # the logarithm of a negative weight
+            stretched = outside(weights, scores, low, high)
+        assert low - 1e-6 <= stretched @ scores <= high + 1e-6
+        least.append(stretched.min())
+    assert min(least) < -0.01
+
+
+@pytest.mark.parametrize("one", ONES, ids=lambda one: one.name)
+def test_right_answers_hear_nothing(one):
+    assert one.judge(one.reference).words == []
+
+
+def test_right_answers_that_truth_values_would_stop_are_told_so():
+    def subtracted(with_attention, uniform):
+        gains = (with_attention - uniform).mean(axis=1)
+        return np.array([gains.mean(), gains.std(ddof=1) / len(gains) ** 0.5])
+
+    verdict = difference_over_seeds.judge(subtracted)
+    assert verdict.correct and "NumPy refuses to subtract truth values" in verdict.words[0]
+    with pytest.raises(TypeError, match="subtract"):
+        subtracted(np.ones((2, 2), bool), np.ones((2, 2), bool))
+
+
+def test_a_pair_of_numbers_is_told_how_to_become_an_array():
+    verdict = difference_over_seeds.judge(lambda a, u: tuple(difference_over_seeds.reference(a, u)))
+    assert verdict.words[1] == "But its values would be right: return `np.array(…)` of it."
+
+
+# ---- typed by hand: (exercise, answer, turns expected; () for correct) -----------------------------------------------
+
+
+def kl(p, q):
+    kept = p > 0
+    return np.sum(p[kept] * np.log(p[kept] / q[kept]))
+
+
+def jsd(p, q):
+    return kl(p, (p + q) / 2) / 2 + kl(q, (p + q) / 2) / 2
+
+
+def searched(keep=lambda t: 0 <= t <= 1, share=lambda t: t, distance=jsd, sides=None, band=None, only=""):
+    """One candidate after the other, as in the chapter; each argument one line of the answer's own."""
+
+    def answer(weights, scores, low, high):
+        n, best, farthest = len(weights), None, -np.inf
+        candidates = []
+        for i in range(n):
+            single = np.zeros(n)
+            single[i] = 1.0
+            if only != "pairs" and (band(scores[i], low, high) if band else low <= scores[i] <= high):
+                candidates.append(single)
+            for j in range(i):
+                for bound in sides(weights @ scores, low, high) if sides else (low, high):
+                    if only == "singles" or scores[i] == scores[j]:
+                        continue
+                    t = (bound - scores[j]) / (scores[i] - scores[j])
+                    if keep(t):
+                        mixed = np.zeros(n)
+                        mixed[i], mixed[j] = share(t), 1 - share(t)
+                        candidates.append(mixed)
+        for q in candidates:
+            if distance(weights, q) > farthest:
+                best, farthest = q, distance(weights, q)
+        return best
+
+    return answer
+
+
+def shuffled(weights, scores, low, high):
+    best = weights
+    for order in itertools.permutations(weights):
+        q = np.array(order)
+        if low <= q @ scores <= high and jsd(weights, q) > jsd(weights, best):
+            best = q
+    return best
+
+
+def half_and_half(weights, scores, low, high):
+    eye, best = np.eye(len(weights)), weights
+    for i, j in itertools.combinations_with_replacement(range(len(weights)), 2):
+        q = (eye[i] + eye[j]) / 2
+        if low <= q @ scores <= high and jsd(weights, q) > jsd(weights, best):
+            best = q
+    return best
+
+
+def by_scipy(weights, scores, low, high):
+    return searched(distance=jensenshannon)(weights, scores, low, high)
+
+
+def in_torch(weights, scores, low, high):
+    weights, scores = torch.as_tensor(weights), torch.as_tensor(scores)
+    eye = torch.eye(len(weights), dtype=weights.dtype)
+    rows = [eye[i] for i in range(len(weights)) if low <= scores[i] <= high]
+    for i, j in itertools.permutations(range(len(weights)), 2):
+        for bound in (low, high):
+            if scores[i] < bound < scores[j]:
+                t = (bound - scores[i]) / (scores[j] - scores[i])
+                rows.append(eye[i] * (1 - t) + eye[j] * t)
+    q = torch.stack(rows)
+    m = (weights + q) / 2
+    far = torch.special.entr(m).sum(1) - torch.special.entr(q).sum(1) / 2
+    return q[far.argmax()]
+
+
+def halves(choose, report):
+    def answer(scores):
+        half = scores.shape[0] // 2
+        return report(scores, half, choose(scores, half))
+
+    return answer
+
+
+def best_early(scores, half):
+    return scores[:half].mean(0).argmax()
+
+
+def late_mean(scores, half, best):
+    return scores[half:, best].mean()
+
+
+def loop_from_zero(scores):
+    half, best, top = len(scores) // 2, 0, 0
+    for head in range(scores.shape[1]):
+        if np.mean(scores[:half, head]) > top:
+            best, top = head, np.mean(scores[:half, head])
+    return np.mean(scores[half:, best])
+
+
+def heads_in_torch(scores):
+    scores = torch.from_numpy(scores)
+    first, rest = scores[: len(scores) // 2], scores[len(scores) // 2 :]
+    return rest[:, first.mean(dim=0).argmax()].mean()
+
+
+def with_split(scores):
+    first, rest = np.array_split(scores, 2)  # the first part is the larger one
+    return rest.mean(axis=0)[first.mean(axis=0).argmax()]
+
+
+def gains(a, u):
+    return a.mean(1) - u.mean(1)
+
+
+def two(mean, error):
+    return lambda a, u: np.array([mean(a, u), error(a, u)])
+
+
+def mean_gain(a, u):
+    return gains(a, u).mean()
+
+
+def sem(a, u):
+    return gains(a, u).std(ddof=1) / np.sqrt(len(a))
+
+
+def seeds_in_torch(a, u):
+    d = (torch.as_tensor(a) - torch.as_tensor(u)).mean(dim=1)
+    return torch.stack([d.mean(), d.std() / len(d) ** 0.5])
+
+
+def by_sem_of_scipy(a, u):
+    return np.array([gains(a, u).mean(), stats.sem(gains(a, u))])
+
+
+def share(top=lambda c, k, p: c - k, gain=lambda c, k, p: p - k, measure=lambda x, a, o: x[a] - x[o]):
+    def answer(clean, corrupted, patched, a, o):
+        measured = [measure(run, a, o) for run in (clean, corrupted, patched)]
+        return gain(*measured) / top(*measured)
+
+    return answer
+
+
+def by_index(x, a, o):
+    return np.diff(x[[o, a]])[0]
+
+
+def log_odds(x, a, o):
+    p = np.exp(x - x.max())
+    return np.log(p[a] / p[o])
+
+
+def probability(x, a, o):
+    return np.exp(x[a]) / np.exp(x).sum()
+
+
+BY_HAND_B = [
+    (adversarial_weights, searched(), ()),
+    (adversarial_weights, by_scipy, ()),
+    (adversarial_weights, in_torch, ()),
+    (adversarial_weights, searched(keep=lambda t: 0 < t < 1), ()),
+    (adversarial_weights, searched(only="singles"), ("candidates: single keys",)),
+    (adversarial_weights, searched(only="pairs"), ("candidates: pairs",)),
+    (adversarial_weights, searched(sides=lambda y, low, high: [low]), ("candidates: pairs at low",)),
+    (adversarial_weights, searched(sides=lambda y, low, high: [high]), ("candidates: pairs at high",)),
+    (adversarial_weights, searched(sides=lambda y, low, high: [y]), ("candidates: pairs at the logit",)),
+    (adversarial_weights, searched(keep=lambda t: True), ("candidates: outside",)),
+    (
+        adversarial_weights,
+        searched(keep=lambda t: True, share=lambda t: min(max(t, 0), 1)),
+        ("candidates: clipped",),
+    ),
+    (adversarial_weights, searched(share=lambda t: 1 - t), ("shares: exchanged",)),
+    (adversarial_weights, shuffled, ("permutations",)),
+    (adversarial_weights, half_and_half, ("halves",)),
+    (adversarial_weights, searched(distance=lambda p, q: abs(p - q).sum() / 2), ("measure: total variation",)),
+    (adversarial_weights, searched(distance=lambda p, q: np.linalg.norm(p - q)), ("measure: Euclidean",)),
+    (adversarial_weights, searched(distance=lambda p, q: kl(q, p + 1e-300)), ("measure: KL of the new ones",)),
+    (adversarial_weights, searched(distance=lambda p, q: kl(p, q + 1e-9)), ("measure: KL of the given ones",)),
+    (adversarial_weights, searched(distance=lambda p, q: -jsd(p, q)), ("measure: least",)),
+    (adversarial_weights, searched(band=lambda s, low, high: True), ("band: ignored",)),
+    (adversarial_weights, searched(band=lambda s, low, high: s <= high), ("band: no lower end",)),
+    (adversarial_weights, searched(band=lambda s, low, high: low <= s), ("band: no upper end",)),
+    (
+        adversarial_weights,
+        searched(only="singles", distance=lambda p, q: abs(p - q).sum()),
+        ("candidates: single keys",),  # the key with the least weight is the farthest by either
+    ),
+    (adversarial_weights, lambda *given: jsd(given[0], searched()(*given)), ("the divergence",)),
+    (held_out_score, halves(best_early, late_mean), ()),
+    (held_out_score, heads_in_torch, ()),
+    (held_out_score, lambda s: s[len(s) // 2 :].mean(0)[s[: len(s) // 2].sum(0).argmax()], ()),
+    (held_out_score, lambda s: s[len(s) // 2 :].mean(0).max(), ("choose: on the rest",)),
+    (held_out_score, halves(lambda s, h: s.mean(0).argmax(), late_mean), ("choose: on all",)),
+    (held_out_score, halves(lambda s, h: s[:h].max(0).argmax(), late_mean), ("choose: by its largest",)),
+    (
+        held_out_score,
+        halves(lambda s, h: np.bincount(s[:h].argmax(1)).argmax(), late_mean),
+        ("choose: by most texts",),
+    ),
+    (held_out_score, halves(lambda s, h: s[:h].mean(0).argmin(), late_mean), ("choose: worst",)),
+    (held_out_score, halves(lambda s, h: 0, late_mean), ("choose: by its place",)),
+    (held_out_score, lambda s: s[: len(s) // 2].mean(0).max(), ("report: on the same half",)),
+    (held_out_score, halves(best_early, lambda s, h, b: s[:, b].mean()), ("report: on all",)),
+    (held_out_score, halves(best_early, lambda s, h, b: s[h:, b].max()), ("report: its largest",)),
+    (held_out_score, halves(best_early, lambda s, h, b: s[h:, b].sum()), ("report: its sum",)),
+    (held_out_score, lambda s: s.mean(axis=0).max(), ("choose: on all", "report: on all")),
+    (
+        held_out_score,
+        halves(lambda s, h: s[h:].mean(0).argmax(), lambda s, h, b: s[:h, b].mean()),
+        ("halves: exchanged",),
+    ),
+    (held_out_score, with_split, ("halves: the larger one first",)),
+    (held_out_score, lambda s: s[1::2, s[::2].mean(0).argmax()].mean(), ("every other text",)),
+    (
+        held_out_score,
+        lambda s: s[:, s[:, : s.shape[1] // 2].mean(axis=0).argmax()].mean(),
+        ("half of the heads",),
+    ),
+    (held_out_score, halves(best_early, lambda s, h, b: b), ("the head",)),
+    (held_out_score, halves(best_early, lambda s, h, b: s[h:].mean()), ("all heads averaged",)),
+    (held_out_score, halves(best_early, lambda s, h, b: s[h:].mean(0)), ("every head",)),
+    (held_out_score, halves(best_early, lambda s, h, b: s[h:, b]), ("every text",)),
+    (held_out_score, lambda s: s[len(s) // 2 :].max(-1).mean(), ("best of each text",)),
+    (held_out_score, lambda s: halves(best_early, late_mean)(np.transpose(s)), ("text instead of head",)),
+    (difference_over_seeds, two(mean_gain, sem), ()),
+    (difference_over_seeds, seeds_in_torch, ()),
+    (difference_over_seeds, by_sem_of_scipy, ()),
+    (difference_over_seeds, two(lambda a, u: a.mean() - u.mean(), sem), ()),
+    (
+        difference_over_seeds,
+        two(mean_gain, lambda a, u: (a - u).mean(0).std(ddof=1) / np.sqrt(a.shape[1])),
+        ("sample: texts",),
+    ),
+    (
+        difference_over_seeds,
+        two(mean_gain, lambda a, u: (a - u).std(ddof=1) / np.sqrt(a.size)),
+        ("sample: answers",),
+    ),
+    (
+        difference_over_seeds,
+        two(mean_gain, lambda a, u: np.std(a - u) / np.sqrt(a.size)),
+        ("sample: answers", "below: n"),
+    ),
+    (
+        difference_over_seeds,
+        lambda a, u: np.array([(a - u)[0].mean(), (a - u)[0].std(ddof=1) / a.shape[1] ** 0.5]),
+        ("sample: first seed",),
+    ),
+    (
+        difference_over_seeds,
+        two(mean_gain, lambda a, u: np.sqrt((a.mean(1).var(ddof=1) + u.mean(1).var(ddof=1)) / len(a))),
+        ("paired: not",),
+    ),
+    (
+        difference_over_seeds,
+        two(mean_gain, lambda a, u: np.hypot(a.mean(1).std(ddof=1), u.mean(1).std(ddof=1)) / len(a) ** 0.5),
+        ("paired: not",),
+    ),
+    (difference_over_seeds, two(mean_gain, lambda a, u: gains(a, u).std() / np.sqrt(len(a))), ("below: n",)),
+    (difference_over_seeds, two(mean_gain, lambda a, u: np.std(gains(a, u), ddof=1)), ("root: not divided",)),
+    (difference_over_seeds, two(mean_gain, lambda a, u: gains(a, u).std()), ("below: n", "root: not divided")),
+    (
+        difference_over_seeds,
+        two(mean_gain, lambda a, u: gains(a, u).std(ddof=1) / np.sqrt(a.shape[1])),
+        ("root: of the other axis",),
+    ),
+    (difference_over_seeds, two(mean_gain, lambda a, u: gains(a, u).std(ddof=1) / len(a)), ("root: forgotten",)),
+    (difference_over_seeds, two(mean_gain, lambda a, u: gains(a, u).var(ddof=1) / len(a)), ("root: of the error",)),
+    (difference_over_seeds, two(lambda a, u: gains(u, a).mean(), sem), ("sign: exchanged",)),
+    (difference_over_seeds, lambda a, u: two(mean_gain, sem)(u, a), ("sign: exchanged",)),
+    (
+        difference_over_seeds,
+        lambda a, u: np.array([abs(gains(a, u)).mean(), abs(gains(a, u)).std(ddof=1) / len(a) ** 0.5]),
+        ("sign: lost",),
+    ),
+    (difference_over_seeds, lambda a, u: 100 * two(mean_gain, sem)(a, u), ("unit: percent",)),
+    (difference_over_seeds, lambda a, u: two(mean_gain, sem)(a * a.shape[1], u * a.shape[1]), ("unit: texts",)),
+    (difference_over_seeds, two(mean_gain, lambda a, u: 1.96 * sem(a, u)), ("half an interval",)),
+    (
+        difference_over_seeds,
+        two(mean_gain, lambda a, u: ((a.mean() * (1 - a.mean()) + u.mean() * (1 - u.mean())) / a.size) ** 0.5),
+        ("as coin tosses",),
+    ),
+    (difference_over_seeds, gains, ("every seed",)),
+    (difference_over_seeds, mean_gain, ("no error",)),
+    (restored_share, share(), ()),
+    (restored_share, share(measure=by_index), ()),
+    (restored_share, share(measure=log_odds), ()),
+    (restored_share, share(measure=lambda x, a, o: x[o] - x[a]), ()),
+    (restored_share, share(measure=lambda x, a, o: torch.tensor(x[a]) - torch.tensor(x[o])), ()),
+    (restored_share, share(gain=lambda c, k, p: c - p), ("above: what is missing",)),
+    (restored_share, share(gain=lambda c, k, p: p - c, top=lambda c, k, p: k - c), ("above: what is missing",)),
+    (restored_share, share(gain=lambda c, k, p: p), ("above: patched alone",)),
+    (restored_share, share(gain=lambda c, k, p: k - p), ("above: turned",)),
+    (restored_share, share(top=lambda c, k, p: k - c), ("above: turned",)),
+    (restored_share, share(top=lambda c, k, p: c), ("below: clean alone",)),
+    (restored_share, share(top=lambda c, k, p: k), ("below: corrupted alone",)),
+    (restored_share, share(top=lambda c, k, p: 1), ("below: nothing",)),
+    (
+        restored_share,
+        lambda c, k, p, a, o: (p[a] - p[o]) / (c[a] - c[o]),
+        ("above: patched alone", "below: clean alone"),
+    ),
+    (restored_share, share(measure=lambda x, a, o: x[a]), ("measure: answer alone",)),
+    (restored_share, share(measure=lambda x, a, o: x[o]), ("measure: other alone",)),
+    (restored_share, share(measure=lambda x, a, o: softmax(x)[a] - softmax(x)[o]), ("scale: probabilities",)),
+    (restored_share, share(measure=lambda x, a, o: softmax(x)[a]), ("measure: answer alone", "scale: probabilities")),
+    (restored_share, lambda *given: abs(share()(*given)), ("size: absolute",)),
+    (restored_share, lambda *given: min(1, max(0, share()(*given))), ("size: clipped",)),
+    (restored_share, lambda *given: 100 * share()(*given), ("size: percent",)),
+    (restored_share, share(gain=lambda c, k, p: -p - k), ("exchanged: in the patched run",)),
+    (
+        restored_share,
+        lambda c, k, p, a, o: ((p[a] - p[o]) - (k[o] - k[a])) / ((c[a] - c[o]) - (k[o] - k[a])),
+        ("exchanged: in the corrupted run",),
+    ),
+    (restored_share, share(top=lambda c, k, p: -c - k), ("exchanged: in the clean run",)),
+    (restored_share, share(measure=lambda x, a, o: x[a] / x[o]), ("ratio",)),
+    (restored_share, lambda c, k, p, a, o: (p - k) / (c - k), ("every token",)),
+    (restored_share, lambda c, k, p, a, o: ((p - k) / (c - k))[a] - ((p - k) / (c - k))[o], ("shares subtracted",)),
+    *test_exercises_ch6_check.BY_HAND,
+]  # fmt: skip
