@@ -361,6 +361,9 @@ def test_fallback_survives_a_sanitizer(name):
         figures.split_merge(3, 7, 8, "no swap in merge"),
         figures.online_softmax("masked", 1, 2),
         figures.online_softmax("rising", 4, 6, True),
+        figures.null_space("all equal", (1, 0, 0)),
+        figures.null_space("sink"),
+        figures.rankings(2, 5, "no context"),
     ],
 )
 def test_picture_is_well_formed_and_names_no_other_address(figure):

@@ -21,7 +21,9 @@ __all__ = [
     "kv_cache",
     "masking",
     "mixture",
+    "null_space",
     "online_softmax",
+    "rankings",
     "saturation",
     "scoring",
     "script",
@@ -39,6 +41,8 @@ NAMES = (
     "heads",
     "kv_cache",
     "online_softmax",
+    "null_space",
+    "rankings",
 )
 DRAGGED = ("mixture", "scoring")  # those with a query that is dragged over a plane
 
@@ -159,6 +163,24 @@ def mixture(q1=1, q2=0):
     return Figure("mixture", _attributes(q1=(q1, 1), q2=(q2, 0)), _static.mixture(q1, q2))
 
 
+def null_space(values="different", weights=(0.2, 0.6, 0.2)):
+    """One query, three keys whose values are numbers: in the triangle of all weights, the line of equal output.
+
+    Along it the weights move far and the output stays; across it the output moves.
+    values: "different" (1, 2, 4), "two equal" (1, 4, 4), "all equal" (3, 3, 3) or "sink" (−2, 0, 2).
+    weights: three, from 0 to 1, of sum 1: where the dot starts, and what it is compared with.
+    """
+    if not isinstance(values, str) or values not in _static.VALUES:
+        raise ValueError(f"values = {values!r}: must be one of {', '.join(_static.VALUES)}")
+    weights = tuple(float(w) for w in weights)
+    if len(weights) != 3 or not all(0 <= w <= 1 for w in weights) or abs(sum(weights) - 1) > 1e-6:
+        raise ValueError(f"weights = {weights}: must be three numbers from 0 to 1 whose sum is 1")
+    attributes = f' values="{values}"' * (values != "different")
+    if weights != (0.2, 0.6, 0.2):
+        attributes += f' data-weights="{" ".join(map(repr, weights))}"'
+    return Figure("null_space", attributes, _static.null_space(values, weights))
+
+
 def online_softmax(scores="text", tile=2, read=2, forget=False):
     """Softmax over six keys that are read in tiles: m, ℓ and o after each, beside softmax over all that was read.
 
@@ -175,6 +197,27 @@ def online_softmax(scores="text", tile=2, read=2, forget=False):
     tile, read, forget = int(tile), int(read), bool(forget)
     attributes = f' scores="{scores}"' * (scores != "text") + _attributes(tile=(tile, 2), read=(read, 2))
     return Figure("online_softmax", attributes + " forget" * forget, _static.online_softmax(scores, tile, read, forget))
+
+
+def rankings(sentence=0, token=0, model="bilstm"):
+    """Six rankings of the words of a review, side by side, and what a trained model says without one of the words.
+
+    The sentences are the course's own; the scores of the models are stored.  Below each ranking stands its Kendall τ
+    with leave-one-out.
+    sentence: 0 to 3.  token: the word that is removed, counted from 1; 0 removes none.
+    model: "bilstm", whose states know their neighbours, or "no context".
+    """
+    if not isinstance(model, str) or model not in _static.RANKED:
+        raise ValueError(f"model = {model!r}: must be one of {', '.join(_static.RANKED)}")
+    _check("sentence", sentence, 0, 3)
+    for name, value in (("sentence", sentence), ("token", token)):
+        if value != int(value):
+            raise ValueError(f"{name} = {value}: must be a whole number")
+    sentence, token = int(sentence), int(token)
+    _check("token", token, 0, len(_static.tokens(sentence)))
+    attributes = _attributes(token=(token, 0)) + f' sentence="{sentence}"' * (sentence != 0)
+    attributes += f' model="{model}"' * (model != "bilstm") + _static.rankings_attribute()
+    return Figure("rankings", attributes, _static.rankings(sentence, token, model))
 
 
 def saturation(d=64, draw=7):

@@ -5,7 +5,9 @@ from .heads import heads, heads_attribute
 from .kv_cache import BITS, CARDS, MODELS, kv_cache, tables_attribute
 from .masking import PRESETS, masking
 from .mixture import mixture
+from .null_space import VALUES, null_space
 from .online_softmax import SETS, online_softmax
+from .rankings import RANKED, rankings, rankings_attribute, tokens
 from .saturation import saturation
 from .scoring import SCORES, scoring
 from .sharpness import sharpness
@@ -16,8 +18,10 @@ __all__ = [
     "CARDS",
     "MODELS",
     "PRESETS",
+    "RANKED",
     "SCORES",
     "SETS",
+    "VALUES",
     "WAYS",
     "Static",
     "heads",
@@ -25,10 +29,14 @@ __all__ = [
     "kv_cache",
     "masking",
     "mixture",
+    "null_space",
     "online_softmax",
+    "rankings",
+    "rankings_attribute",
     "saturation",
     "scoring",
     "sharpness",
     "split_merge",
     "tables_attribute",
+    "tokens",
 ]
