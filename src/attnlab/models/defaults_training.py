@@ -6,6 +6,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
+from attnlab.models._fit import fit
 from attnlab.models.defaults import PICTURES, READERS, DigitReader, StreamReader, draw, moved, pictures
 from attnlab.models.spelling import one_thread
 
@@ -42,7 +43,7 @@ def train_pictures(
             some = chosen[torch.randint(n, (PICTURE_BATCH,))]
             return pixels[some], labels[some]
 
-        return _fit(model, batch, steps, rate)
+        return _trained(model, batch, steps, rate)
 
 
 @one_thread()
@@ -51,20 +52,24 @@ def train_stream(kind: str, task: str, seed: int, rate: float, *, steps: int = S
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, random = StreamReader(kind), torch.Generator().manual_seed(seed)
-        return _fit(model, lambda: draw(task, STREAM_BATCH, TRAINED_LENGTH, random), steps, rate)
+        return _trained(model, lambda: draw(task, STREAM_BATCH, TRAINED_LENGTH, random), steps, rate)
 
 
-def _fit(model: nn.Module, batch: Callable[[], tuple[Tensor, Tensor]], steps: int, rate: float) -> nn.Module:
+def _trained(model: nn.Module, batch: Callable[[], tuple[Tensor, Tensor]], steps: int, rate: float) -> nn.Module:
     """Adam; gradients are cut to length 1."""
-    optimiser = torch.optim.Adam(model.parameters(), lr=rate)
-    for step in range(steps):
-        optimiser.param_groups[0]["lr"] = rate * min(1, (step + 1) / (WARM_UP * steps)) * (1 - step / steps)
+
+    def loss(step: int) -> Tensor:
         inputs, answers = batch()
-        loss = nn.functional.cross_entropy(model(inputs).flatten(0, -2), answers.flatten())
-        optimiser.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
-        optimiser.step()
+        return nn.functional.cross_entropy(model(inputs).flatten(0, -2), answers.flatten())
+
+    fit(
+        model.parameters(),
+        loss,
+        steps,
+        learning_rate=rate,
+        n_warm_up=WARM_UP * steps,
+        largest_gradient=LARGEST_GRADIENT,
+    )
     return model.eval().requires_grad_(False)
 
 

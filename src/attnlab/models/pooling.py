@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from attnlab.efficient import pool_heads
 from attnlab.heads import MultiHeadAttention
 from attnlab.models import snippets
+from attnlab.models._fit import fit
 from attnlab.models._stored import restored
 from attnlab.models.spelling import one_thread
 
@@ -202,17 +203,19 @@ def train(
         torch.manual_seed(seed)
         model = deepcopy(start) if isinstance(start, CharLM) else CharLM(start)
         model.train().requires_grad_(True)
-        optimiser, losses = torch.optim.Adam(model.parameters(), lr=learning_rate), []
-        for step in range(steps):
-            rising, falling = min(1, (step + 1) / math.ceil(WARM_UP * steps)), 1 - step / steps
-            optimiser.param_groups[0]["lr"] = learning_rate * rising * falling
+
+        def loss_of_step(step: int) -> Tensor:
             starts = torch.randint(len(ids) - CONTEXT, (BATCH, 1))
-            result = _cross_entropy(model, ids[starts + torch.arange(CONTEXT + 1)], "mean")
-            optimiser.zero_grad()
-            result.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
-            losses.append(result.item())
+            return _cross_entropy(model, ids[starts + torch.arange(CONTEXT + 1)], "mean")
+
+        losses = fit(
+            model.parameters(),
+            loss_of_step,
+            steps,
+            learning_rate=learning_rate,
+            n_warm_up=math.ceil(WARM_UP * steps),
+            largest_gradient=1.0,
+        )
     return Trained(model.eval(), losses)
 
 

@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from attnlab.core import attention
 from attnlab.efficient import elu_plus_one, linear_attention
+from attnlab.models._fit import fit
 from attnlab.models._stored import restored
 from attnlab.models.spelling import one_thread
 
@@ -174,17 +175,19 @@ def train(kind: str, seed: int = 0, steps: int = STEPS, pairs: Sequence[int] = P
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, random = Recaller(kind).train(), torch.Generator().manual_seed(seed)
-        optimiser, losses = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE), []
-        for step in range(steps):
-            rising, falling = min(1, (step + 1) / math.ceil(WARM_UP * steps)), 1 - step / steps
-            optimiser.param_groups[0]["lr"] = LEARNING_RATE * rising * falling
+
+        def loss(step: int) -> Tensor:
             *given, answers = draw(BATCH, pairs[step % len(pairs)], random)
-            loss = nn.functional.cross_entropy(model(*given).flatten(0, 1), answers.flatten())
-            optimiser.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
-            losses.append(loss.item())
+            return nn.functional.cross_entropy(model(*given).flatten(0, 1), answers.flatten())
+
+        losses = fit(
+            model.parameters(),
+            loss,
+            steps,
+            learning_rate=LEARNING_RATE,
+            n_warm_up=math.ceil(WARM_UP * steps),
+            largest_gradient=1.0,
+        )
     return Trained(model.eval().requires_grad_(False), losses)
 
 

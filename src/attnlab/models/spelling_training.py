@@ -1,13 +1,12 @@
 """Training a `Pronouncer`: the same words, order and steps for every kind of context, and a bar that leaves nothing."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import nn
 
 from attnlab.data import pronunciations
+from attnlab.models._fit import fit
 from attnlab.models.spelling import Pronouncer, Word, one_thread
 
 __all__ = ["STEPS", "Trained", "train"]
@@ -40,7 +39,7 @@ def train(
     """A new model of this kind, trained for so many steps of 128 words: the same numbers at each call, on one machine.
 
     words     (spelling, phonemes) pairs; None means the training part of `attnlab.data.pronunciations()`
-    progress  show a bar while it runs; in a notebook, what the cell has shown before is cleared with it
+    progress  show a bar while it runs, of which nothing stays
     options   width and dropout of the `Pronouncer`
 
     The session's random numbers are left as they are.  ValueError for an unknown kind and for fewer words than a batch.
@@ -54,17 +53,16 @@ def train(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Pronouncer(kind, **options).train()
-        optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
-        order, losses = _batches(words, seed), []
-        for step in _with_bar(steps) if progress else range(steps):
-            rising, falling = min(1, (step + 1) / (WARM_UP * steps)), 1 - step / steps
-            optimiser.param_groups[0]["lr"] = LEARNING_RATE * rising * falling
-            loss = model.loss(next(order))
-            optimiser.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
-            optimiser.step()
-            losses.append(loss.item())
+        order = _batches(words, seed)
+        losses = fit(
+            model.parameters(),
+            lambda step: model.loss(next(order)),
+            steps,
+            learning_rate=LEARNING_RATE,
+            n_warm_up=WARM_UP * steps,
+            largest_gradient=LARGEST_GRADIENT,
+            name="step" if progress else None,
+        )
     return Trained(model.eval(), losses)
 
 
@@ -81,36 +79,3 @@ def _batches(words: Sequence[Word], seed: int) -> Iterator[list[Word]]:
             batches += [pool[i : i + BATCH] for i in range(0, len(pool) - BATCH + 1, BATCH)]
         for i in torch.randperm(len(batches), generator=random).tolist():
             yield [words[j] for j in batches[i]]
-
-
-def _with_bar(steps: int) -> Iterator[int]:
-    """range(steps) with a bar in the notebook or the terminal, gone at the end."""
-    every = max(1, steps // 100)
-    if _in_notebook():
-        from IPython.display import HTML, display
-
-        bar = display(HTML("<progress>"), display_id=True)
-        try:
-            for step in range(steps):
-                yield step
-                if step % every == 0:
-                    bar.update(HTML(f'<progress max="{steps}" value="{step + 1}" style="width: 60ex"></progress>'))
-        finally:
-            bar.update(HTML(""))  # the bar alone: what the cell has printed stays
-    else:
-        shown = sys.stderr.isatty()
-        try:
-            for step in range(steps):
-                if shown and step % every == 0:
-                    print(f"\rstep {step + 1} of {steps}", end="", file=sys.stderr, flush=True)
-                yield step
-        finally:
-            if shown:
-                print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
-def _in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this: then its shell has one."""
-    if "IPython" not in sys.modules:
-        return False
-    return hasattr(sys.modules["IPython"].get_ipython(), "kernel")
