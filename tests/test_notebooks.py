@@ -86,8 +86,8 @@ def test_every_stored_figure_carries_its_script_as_it_is_now(path):
                     f"{cell.id}: the stored script is not the source's; run make notebooks"
                 )
                 seen += 1
-    shown = {"01_weights": 2, "02_scoring": 2, "03_matrix_and_masks": 1, "04_multi_head": 2, "05_efficient_variants": 2}
-    assert seen == (0 if path.parent == tool.SOLUTIONS else shown[path.stem])
+    shown = {"03_matrix_and_masks": 1}  # two in each other chapter
+    assert seen == (0 if path.parent == tool.SOLUTIONS else shown.get(path.stem, 2))
 
 
 @by_chapter

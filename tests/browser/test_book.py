@@ -18,6 +18,7 @@ CHAPTERS = [
     "notebooks/03_matrix_and_masks",
     "notebooks/04_multi_head",
     "notebooks/05_efficient_variants",
+    "notebooks/06_interpretability",
 ]
 SOLUTIONS = [name.replace("notebooks/", "notebooks/solutions/") for name in CHAPTERS]
 ALL = PAGES + CHAPTERS + SOLUTIONS
