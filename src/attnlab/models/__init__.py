@@ -11,8 +11,8 @@ SHA-256: no package that carries them is imported.  Where they are not installed
 to do.
 
 `spelling` has the encoder-decoders of the history, small enough to train with `spelling_training`; `spelling_measures`
-says how well they do, and where their weights point; `spelling_alignment` and `spelling_forcing` judge that by a rule and
-by interventions.
+says how well they do, and where their weights point; `spelling_alignment` and `spelling_forcing` judge that by a rule
+and by interventions.
 
 `classifier` reads reviews and messages, and its weights can be changed: `classifier_texts`, `classifier_training`,
 `classifier_measures`.  `induction` continues a list that comes again, by looking it up or by position.
