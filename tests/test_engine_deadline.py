@@ -146,6 +146,25 @@ def test_an_outer_deadline_passes_through_an_inner_one():
     assert inner == []
 
 
+STARTING_THREADS = """
+from threading import Thread
+from attnlab.exercises.engine.deadline import within
+
+def forever():
+    Thread(target=int).start()
+    while True:
+        pass
+
+for i in range(300):
+    assert not within(i % 60 * 1e-5, forever)
+"""
+
+
+def test_a_deadline_while_a_thread_is_started_leaves_nobody_waiting():
+    """In a process of its own: a thread that dies before its first sign would leave this one waiting for ever."""
+    subprocess.run([sys.executable, "-c", STARTING_THREADS], check=True, timeout=120)
+
+
 def test_a_session_survives_a_deadline_at_any_moment():
     """OutOfTime may arrive while output and input are being put back."""
     kept = (sys.stdout, sys.stderr, builtins.input, list(warnings.filters), np.geterr())

@@ -10,6 +10,7 @@ from types import FrameType
 
 TICK = 0.05  # seconds between two looks at the work
 IMPORTING = "<frozen importlib._bootstrap>"  # the file of the frames that stand below every import
+STARTING = threading.Thread.start.__code__
 
 
 class OutOfTime(BaseException):
@@ -22,7 +23,8 @@ class _Watch:
     Again and again, because a bare `except:` inside a loop would swallow a single one. Only while the frame of the work
     is on the thread's stack: should anything go wrong, nothing is raised in whatever the thread does next. Never during
     an import, which would leave half a module behind for the whole session; nor does its time count: the first
-    `import torch` alone may take longer than the limit.
+    `import torch` alone may take longer than the limit.  Never while it starts a thread: until that one runs, CPython
+    knows it by the ident of its parent and raises in it instead, and the parent waits for its first sign for ever.
     """
 
     def __init__(self, seconds: float, work: Callable[[], None]) -> None:
@@ -34,23 +36,24 @@ class _Watch:
         self.frame = sys._getframe()
         self.work()
 
-    def looked(self) -> tuple[bool, bool]:
-        """Is the thread at work? Is it importing something there?"""
-        frame, importing = sys._current_frames().get(self.thread), False
+    def looked(self) -> tuple[bool, bool, bool]:
+        """Is the thread at work? Is it importing something there? Starting a thread?"""
+        frame, importing, starting = sys._current_frames().get(self.thread), False, False
         while frame is not None and frame is not self.frame:
             importing = importing or frame.f_code.co_filename == IMPORTING
+            starting = starting or frame.f_code is STARTING
             frame = frame.f_back
-        return frame is not None, importing
+        return frame is not None, importing, starting
 
     def run(self) -> None:
         remaining = self.seconds
         while not self.left.wait(min(TICK, remaining) if remaining > 0 else TICK):
             with self.lock:
-                at_work, importing = self.looked()
+                at_work, importing, starting = self.looked()
                 if self.left.is_set() or (self.frame is not None and not at_work):
                     return
                 remaining -= 0 if importing else TICK
-                if at_work and not importing and remaining <= 0:
+                if at_work and not (importing or starting) and remaining <= 0:
                     self.fired = True
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(OutOfTime))
 
