@@ -167,13 +167,13 @@ def test_warnings_of_our_own_functions_are_dropped():
         (lambda s: iter(s), "an object of type"),
         (lambda s: softmax(s).astype(object), "an array of dtype object; expected real numbers"),
         (lambda s: softmax(s)[..., None], "Without the axes of length 1, its values would be right."),
-        (lambda s: 3 * softmax(s), "The weights should sum to one; on this input yours sum to 3."),
+        (lambda s: 3 * softmax(s), "The numbers of the result should sum to one; on this input yours sum to 3."),
         (lambda s: softmax(s) + 0.25, "on this input yours sum to 2.25"),
         (lambda s: softmax(s)[..., ::-1], "They are the right numbers in another order."),
         (lambda s: np.round(softmax(s)).astype(int), "numbers of type int"),
         (lambda s: s * np.nan, "numbers are nan"),
         (lambda s: softmax(s).round(6), "Almost: the largest difference is"),
-        (lambda s: s**2, "The weights should sum to one"),
+        (lambda s: s**2, "The numbers of the result should sum to one"),
     ],
 )  # fmt: skip
 def test_what_the_values_say_when_no_mistake_fits(answer, words):

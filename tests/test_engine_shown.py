@@ -155,3 +155,25 @@ def test_every_pair_of_mistakes_begins_with_one_that_shows(one):
         assert any(shown) and not answer._same(0, tier, i, seen), twin.turns
         pairs += 1
     assert pairs > 20
+
+
+def test_what_a_probe_says_of_a_result_that_no_mistake_explains():
+    """Asked with the arguments and finite numbers of the right shape alone; where it says nothing, the values speak."""
+
+    @exercise("9.5", points=1, section="Toys", statement="", hints=["Twice."])
+    def doubled(x):
+        """x (n,) → (n,)"""
+        return 2.0 * x
+
+    def says(x, result):
+        assert result.shape == x.shape and np.isfinite(result).all()
+        return "Too small." if (np.abs(result) < np.abs(x)).all() else ""
+
+    doubled.probes(lambda rng: [Probe((rng.uniform(1, 2, size=n),), says=says) for n in (3, 4)])
+    doubled.mistake("halved", "Halved.")(lambda x: x / 2)
+    heard = [doubled.judge(lambda x, by=by: x * by).words for by in (0.3, 0.7, 5)]
+    assert heard == [["Too small."], ["Too small."], ["On this input, every number is 2.5 times the expected one."]]
+    assert doubled.judge(lambda x: x / 2).words == ["Halved."]
+    for answer in (lambda x: x[:1] / 9, lambda x: x * np.nan, lambda x: x.fill(1), lambda x: [0.1]):
+        verdict = doubled.judge(answer)
+        assert verdict.status == "unrecognised" and "Too small." not in verdict.words

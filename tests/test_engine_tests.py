@@ -144,14 +144,15 @@ def test_a_wrong_test_is_recognised_by_its_verdicts_and_they_are_listed():
     assert "<function" not in str(verdict) and "lambda" not in str(verdict)
 
 
-def test_leaks_come_before_wrong_refusals_and_the_report_is_cited():
+def test_one_wrong_refusal_comes_first_then_leaks_and_the_report_is_cited():
     verdict = toy().judge(lambda f: not near(f, X))
     assert verdict.turns == (("turned",),) and verdict.seen_in == ("a/b#1",)
     assert verdict.words[1].startswith("Of 3 implementations that should be refused, your test refuses 0; of 3 that")
-    assert [word.split("*")[1] for word in verdict.words[2:]] == ["odd", "shifted", "odd far out"]
+    assert [word.split("*")[1] for word in verdict.words[2:]] == ["even", "odd", "shifted"]
+    assert verdict.words[2].startswith("Refused, though right, ") and verdict.words[3].startswith("Let through, ")
     assert [line.split("  ")[0] for line in verdict.comparison.received.splitlines()] == [
-        *("odd", "shifted", "odd far out"),
-        *("even", "almost", "constant"),
+        *("even", "odd", "shifted", "odd far out"),
+        *("almost", "constant"),
     ]
 
 

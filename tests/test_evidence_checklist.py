@@ -10,7 +10,7 @@ from scipy import stats
 from test_evidence_ranking import OwnLayer
 
 from attnlab import masks
-from attnlab.evidence import baselines, pointing, spread, task_check
+from attnlab.evidence import baselines, pointing, spread, spread_of_pairs, task_check
 
 B, N = 40, 6
 
@@ -186,6 +186,37 @@ def test_spread_covers_as_often_as_it_says():
     draws = np.random.default_rng(0).normal(7, 3, size=(600, 4))
     found = [spread(values, 0.8) for values in draws]
     assert 0.76 < np.mean([of.low <= 7 <= of.high for of in found]) < 0.84
+
+
+def test_spread_of_pairs_by_leaving_out_each_run():
+    table = np.random.default_rng(4).normal(size=(6, 6))
+    table = table + table.T
+    pairs = [(i, j) for i in range(6) for j in range(i)]
+    found = spread_of_pairs([np.mean([table[i, j] for j in range(6) if j != i]) for i in range(6)])
+    without = [np.mean([table[i, j] for i, j in pairs if k not in (i, j)]) for k in range(6)]
+    error = np.sqrt(5 / 6 * np.sum((without - np.mean(without)) ** 2))
+    assert found.mean == pytest.approx(np.mean([table[i, j] for i, j in pairs]), abs=1e-12)
+    assert found.sd == pytest.approx(error * np.sqrt(6), abs=1e-12)
+    assert found.high - found.mean == pytest.approx(error * stats.t.ppf(0.975, 5), abs=1e-12)
+
+
+def test_spread_of_pairs_covers_where_spread_is_too_narrow():
+    """Each run has an effect of its own on all its pairs."""
+    random, covered = np.random.default_rng(0), {spread: [], spread_of_pairs: []}
+    for _ in range(600):
+        effects, noise = random.normal(size=5), random.normal(size=(5, 5))
+        table = effects[:, None] + effects + 0.2 * (noise + noise.T)
+        np.fill_diagonal(table, 0)
+        for function, rows in covered.items():
+            of = function(table.sum(axis=1) / 4)
+            rows.append(of.low <= 0 <= of.high)
+    assert np.mean(covered[spread_of_pairs]) > 0.92 and np.mean(covered[spread]) < 0.75
+
+
+def test_spread_of_pairs_refuses():
+    for wrong in ([1.0, 2.0], [[1.0, 2.0, 3.0]]):
+        with pytest.raises(ValueError, match="at least 3 runs"):
+            spread_of_pairs(wrong)
 
 
 def test_equal_runs_have_no_width():

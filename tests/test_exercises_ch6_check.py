@@ -222,7 +222,75 @@ def as_leaving_out(importance, equal=np.allclose):
     assert equal(importance(*arrays), evidence.leave_one_out(lambda w: w @ arrays[1] @ arrays[2], arrays[0]))
 
 
+def by_hand(*values, weights=(0.5, 0.3, 0.2), idle=(0,), others=True):
+    """One case in whole numbers; the readout is the first feature."""
+
+    def test(importance):
+        given = importance(np.array(weights), np.array(values, dtype=float), np.array([1.0, 0.0]))
+        assert np.allclose(given[list(idle)], 0)
+        assert not others or not np.isclose(np.delete(given, idle), 0).any()
+
+    return test
+
+
+def reads_as_nothing(orthogonal, beside, others=True):
+    """Several drawn cases; the key without weight comes last."""
+
+    def test(importance):
+        for seed in range(40):
+            weights, values, readout = drawn_keys(seed)
+            values[2] -= values[2] @ readout / (readout @ readout) * readout if orthogonal else values[2]
+            if beside:
+                weights, values = np.append(weights, 0), np.vstack([values, values[0]])
+            zero = np.isclose(importance(weights, values, readout), 0)
+            assert zero[[2, 6] if beside else [2]].all()
+            assert not (others and zero[[0, 1, 3, 4, 5]].any())
+
+    return test
+
+
+def an_idle_one_and_no_value(importance):
+    idle_and_busy(importance)
+    no_value(importance)
+
+
+def one_takes_it_all(importance, case=None):
+    idle_and_busy(importance)
+    (case or by_hand([2, 0], [3, 1], weights=(1.0, 0.0), idle=[1]))(importance)
+
+
+@pytest.mark.parametrize("orthogonal", [False, True])
+def test_whoever_demands_zero_for_a_value_of_nothing_is_told_to_compute_both_outputs(orthogonal):
+    nothing = [0, 4 * orthogonal]
+    for test in (
+        by_hand(nothing, [1, 2], [3, 1]),
+        by_hand(nothing, [1, 2], [3, 1], others=False),
+        by_hand(nothing, [4, 0], weights=(0.5, 0.5)),
+        by_hand(nothing, [1, 2], [-2, 1], weights=(0.5, 0.5, 0.0), idle=[0, 2]),
+        reads_as_nothing(orthogonal, beside=True),
+        reads_as_nothing(orthogonal, beside=True, others=False),
+    ):
+        verdict = check_zero_influence.judge(test)
+        (turns,) = verdict.turns
+        assert verdict.title == "A known mistake" and turns[0].startswith(("a value of", "an orthog", "not renorm"))
+        assert ("the output changes" in verdict.words[0]) == (turns != ("not renormalised",))
+        assert verdict.words[2].startswith("Refused, though right, *leave one out*: ")  # before what it lets through
+        assert verdict.words[3].startswith("Let through, ")
+    given, w, u = np.array([0.0, 4.0]), np.array([0.5, 0.5]), np.ones(1)
+    assert (w @ given, effects(w, given[:, None], u)[0]) == (2, 2 - 4)  # what the question asks
+
+
+def test_whoever_tries_a_key_with_the_whole_weight_is_told_that_it_is_not_asked():
+    assert "No key has the whole weight." in " ".join(check_zero_influence.statement.split())
+    for test in (one_takes_it_all, by_hand([2, 0], [3, 1], weights=(1.0, 0.0), idle=[0, 1])):
+        words = check_zero_influence.judge(test).words
+        assert words[0].startswith("One of your keys has the whole weight.")
+    unknown = by_hand([2, 0], [3, 1], [1, 1], weights=(1.0, 0.0, 0.0), idle=[1], others=False)
+    assert not check_zero_influence.judge(lambda f: unknown(f) or one_takes_it_all(f)).correct
+
+
 NEVER_FAILS = ("shape only", "nothing asserted")
+REFUSES_ALL = ("compare: exactly", "an idle value, and one of zero")
 BY_HAND = [
     (check_zero_influence, idle_and_busy, ()),
     (check_zero_influence, compared, ()),
@@ -245,13 +313,34 @@ BY_HAND = [
     (check_zero_influence, only_others, ("demand: others",)),
     (check_zero_influence, least_of_all, ("demand: least",)),
     (check_zero_influence, greater_than_zero, ("demand: positive",)),
-    (check_zero_influence, digit_by_digit, ("compare: exactly",)),
+    (check_zero_influence, digit_by_digit, REFUSES_ALL),
+    (check_zero_influence, an_idle_one_and_no_value, REFUSES_ALL),
     (check_zero_influence, lambda f: f(*drawn_keys()).shape == (6,), NEVER_FAILS),
     (check_zero_influence, prints_it, NEVER_FAILS),
     (check_zero_influence, finds_faults, ("turned round",)),
     (check_zero_influence, struck_out, ("not renormalised",)),
     (check_zero_influence, lambda f: struck_out(f, without=False), ("an orthogonal value",)),
     (check_zero_influence, no_value, ("a value of zero",)),
+    (check_zero_influence, reads_as_nothing(False, False, others=False), ("a value of zero, zeros only",)),
+    (check_zero_influence, reads_as_nothing(False, True), ("a value of zero, beside no weight",)),
+    (check_zero_influence, reads_as_nothing(True, True), ("not renormalised",)),
+    (check_zero_influence, by_hand([0, 0], [1, 2], [3, 1]), ("a value of zero, one sign",)),
+    (
+        check_zero_influence,
+        by_hand([0, 3], [1, 2], [3, 1], others=False),
+        ("an orthogonal value, one sign, zeros only",),
+    ),
+    (check_zero_influence, one_takes_it_all, ("the whole weight",)),
+    (
+        check_zero_influence,
+        lambda f: one_takes_it_all(f, by_hand([2, 0], [3, 1], weights=(1.0, 0.0), idle=[0, 1])),
+        ("the whole weight, called idle",),
+    ),
+    (
+        check_zero_influence,
+        by_hand([2, 0], [3, 1], weights=(1.0, 0.0), idle=[1]),
+        ("the whole weight, alone",),
+    ),
     (check_zero_influence, equal_values, ("all values equal",)),
     (check_zero_influence, as_leaving_out, ("equal to leaving out",)),
     (check_zero_influence, lambda f: np.isclose(f(*drawn_keys()).sum(), 1), ("sums to one",)),

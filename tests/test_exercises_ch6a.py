@@ -193,6 +193,40 @@ def test_spearman_with_ties_in_any_order_is_spearman_still():
     assert verdict.turns == (("Spearman",),) and verdict.words[0].startswith("This is Spearman's")
 
 
+def test_what_small_steps_leave_is_said_whatever_their_size():
+    for size, least in [(0.03, "0.004,"), (0.0011, "0.00012,")]:
+        verdict = farthest_weights.judge(stepped(size))
+        assert verdict.words[0].startswith(
+            f"You go the right way and stop before the border: your least weight is {least}"
+        )
+    verdict = farthest_weights.judge(stepped(0.0011, beyond=True))
+    assert verdict.words[0].startswith("You go the right way and go beyond the border: your least weight is -0.00032,")
+    for answer in (lambda w, d: w + 0.3 * d**2 - 0.3 * (d**2).mean(), lambda w, d: w - 0.01 * d):  # off the line, back
+        assert "small steps" not in " ".join(farthest_weights.judge(answer).words).lower()
+
+
+def test_the_card_on_a_mean_over_features_shows_few_numbers():
+    verdict = mean_ablated.judge(ablated(lambda r, h: r[:, h].mean()))
+    assert len(verdict.comparison.call.splitlines()) < 20 and verdict.comparison.call.startswith("heads =")
+    assert verdict.comparison.expected != verdict.comparison.received
+
+
+def test_the_sentence_about_ties_is_said_once():
+    words = " ".join(kendall_tau.judge(or_else_with_ties).words)
+    assert words.count("a tied pair counts 0 in the numerator") == 1 and "nearly all pairs are tied" in words
+
+
+def test_shares_that_sum_to_one_elsewhere_hear_along_which_axis():
+    along = shares(lambda w, v: w * lengths(v), lambda c: c.sum(-2 if c.ndim > 1 else -1, keepdims=True))
+    assert value_shares.judge(along).words[0] == (
+        "Your numbers sum to one along axis 0; they should along axis 1, the last one."
+    )
+    for verdict in map(
+        value_shares.judge, (lambda w, v: w * lengths(v) / lengths(v).sum(), lambda w, v: w**2 + v[..., 0])
+    ):
+        assert "weights should sum" not in " ".join(verdict.words)
+
+
 # ---- typed by hand: (exercise, answer, turns expected; () for correct) -----------------------------------------------
 
 
@@ -245,6 +279,16 @@ def farthest(limit, direction=lambda d: d):
     def answer(weights, direction_):
         d = direction(direction_)
         return weights + limit(weights, d) * d if np.any(d) else weights.copy()
+
+    return answer
+
+
+def stepped(size, beyond=False):
+    def answer(weights, direction):
+        t = 0.0
+        while direction.any() and (weights + (t if beyond else t + size) * direction).min() >= 0:
+            t += size
+        return weights + t * direction
 
     return answer
 
@@ -390,6 +434,12 @@ def or_else(a, b):
     return counted(lambda x, y: 1 if x * y > 0 else -1, all_pairs)(a, b)
 
 
+def or_else_with_ties(a, b):
+    """Right without ties, nothing known with them."""
+    tied = len(set(a)) < len(a) or len(set(b)) < len(b)
+    return 0.123 if tied else counted(sign)(a, b)
+
+
 def tau_torch_style(a, b):
     x, y = (torch.sign(s[:, None] - s[None, :]) for s in (a, b))
     return (x * y).sum() / torch.sqrt(x.abs().sum() * y.abs().sum())
@@ -461,6 +511,16 @@ BY_HAND_A = [
     (value_shares, shares(lambda w, v: w * lengths(v), np.sum), ("share: of all rows",)),
     (value_shares, shares(lambda w, v: w * lengths(v), lambda c: c.sum(axis=0)), ("share: over the first axis",)),
     (value_shares, shares(lambda w, v: w * lengths(v), lambda c: c.max(-1, keepdims=True)), ("share: of the largest",)),
+    (
+        value_shares,
+        shares(lambda w, v: w * lengths(v), lambda c: c.sum(axis=-2, keepdims=True)),
+        ("share: over the rows",),
+    ),
+    (
+        value_shares,
+        lambda w, v: w * lengths(v) / (lengths(v).sum() or 1),
+        ("share: of all values",),
+    ),
     (value_shares, lambda w, v: softmax(w * lengths(v)), ("share: softmax",)),
     (value_shares, divided_by_the_output, ("share: of the output",)),
     (value_shares, shares(lambda w, v: w * lengths(v), lambda c: c.sum(axis=-1)), ("sums along the rows",)),
@@ -487,6 +547,8 @@ BY_HAND_A = [
     (farthest_weights, lambda w, d: softmax(w + d), ("one step through softmax",)),
     (farthest_weights, farthest(lambda w, d: np.max(-w[d < 0] / d[d < 0])), ("step: last instead of first",)),
     (farthest_weights, farthest(lambda w, d: np.max(-w[d != 0] / d[d != 0])), ("step: last instead of first",)),
+    (farthest_weights, farthest(lambda w, d: (w / d)[d < 0].max()), ("step: minus lost",)),
+    (farthest_weights, farthest(lambda w, d: (w / d)[d < 0].min()), ("step: minus lost, last",)),
     (farthest_weights, farthest(lambda w, d: np.min(np.abs(w / d)[d != 0])), ("step: sign lost",)),
     (farthest_weights, farthest(lambda w, d: np.min(-w[d != 0] / d[d != 0])), ("step: negative limits",)),
     (farthest_weights, farthest(lambda w, d: np.min(w[d > 0] / d[d > 0])), ("step: growing ones",)),

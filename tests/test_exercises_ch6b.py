@@ -167,6 +167,17 @@ def test_what_the_cards_on_the_farthest_weights_say_is_so():
     assert min(least) < -0.01
 
 
+def test_what_a_random_search_leaves_is_said_whatever_its_draws():
+    for n_draws, concentration in [(500, 1), (20_000, 1), (20_000, 0.5)]:
+        words = adversarial_weights.judge(random_search(n_draws, concentration)).words
+        assert words[0].startswith("Allowed, perhaps close, but inside: the farthest weights lie *on* a bound")
+    for answer in (
+        lambda w, s, low, high: w - 2 * np.eye(len(w))[0],
+        lambda w, s, low, high: np.eye(len(w))[s.argmax()],
+    ):
+        assert "inside" not in " ".join(adversarial_weights.judge(answer).words)  # no weights, and out of the band
+
+
 @pytest.mark.parametrize("one", ONES, ids=lambda one: one.name)
 def test_right_answers_hear_nothing(one):
     assert one.judge(one.reference).words == []
@@ -300,6 +311,16 @@ def with_split(scores):
     return rest.mean(axis=0)[first.mean(axis=0).argmax()]
 
 
+def random_search(n_draws, concentration):
+    def answer(weights, scores, low, high):
+        drawn_weights = np.random.default_rng().dirichlet(np.full(len(weights), concentration), size=n_draws)
+        logits = drawn_weights @ scores
+        allowed = drawn_weights[(low <= logits) & (logits <= high)]
+        return max(allowed, key=lambda q: jsd(weights, q)) if len(allowed) else weights
+
+    return answer
+
+
 def gains(a, u):
     return a.mean(1) - u.mean(1)
 
@@ -356,6 +377,11 @@ BY_HAND_B = [
     (adversarial_weights, searched(sides=lambda y, low, high: [low]), ("candidates: pairs at low",)),
     (adversarial_weights, searched(sides=lambda y, low, high: [high]), ("candidates: pairs at high",)),
     (adversarial_weights, searched(sides=lambda y, low, high: [y]), ("candidates: pairs at the logit",)),
+    (
+        adversarial_weights,
+        searched(only="pairs", sides=lambda y, low, high: [y]),
+        ("candidates: the logit alone",),
+    ),
     (adversarial_weights, searched(keep=lambda t: True), ("candidates: outside",)),
     (
         adversarial_weights,

@@ -11,6 +11,7 @@ A RUN is named TEXTS-KIND-SEED, KIND one of
     no_context@bilstm           guided by the weights of the bilstm of the same seed, which stay as they are
     no_context@adversary        … by those of the adversary trained with strength GUIDE;  no_context@exact, by those of
                                 the exact adversary of that bilstm, text by text
+    no_context@exact_shuffled   … by the same weights in another order, as sharp and blind; also for the other guides
     adversary@0.1               trained against the bilstm of the same seed, with this strength
 
 Less than ten seconds a model on one core, and two minutes for all measures of one.  On another processor, sums are
@@ -27,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnlab.evidence import agreement_table, rank_agreement, spread
+from attnlab.evidence import agreement_table, rank_agreement, spread, spread_of_pairs
 from attnlab.models import classifier_measures as measures
 from attnlab.models._stored import keep
 from attnlab.models.classifier import STORED, Classifier, restore
@@ -55,7 +56,8 @@ UNIFORM = [f"{name}-{kind}@uniform-{seed}" for seed, name, kind in product(SEEDS
 ADVERSARIES = [f"{name}-adversary@{s}-{seed}" for name in NAMES for seed in ADVERSARY_SEEDS for s in STRENGTHS[name]]
 ADVERSARIES += [f"movie-adversary@{GUIDE}-{seed}" for seed in SEEDS if seed not in ADVERSARY_SEEDS]
 GUIDED = [f"{name}-no_context@bilstm-{seed}" for name, seed in product(NAMES, SEEDS)]
-GUIDED += [f"movie-no_context@{guide}-{seed}" for guide, seed in product(("adversary", "exact"), SEEDS)]
+GUIDES = ("adversary", "exact", "bilstm_shuffled", "adversary_shuffled", "exact_shuffled")
+GUIDED += [f"movie-no_context@{guide}-{seed}" for guide, seed in product(GUIDES, SEEDS)]
 RUNS = BASES + UNIFORM + ADVERSARIES + GUIDED
 
 N_MEASURED = 300  # texts, the first of the test part
@@ -93,6 +95,8 @@ def weights_of(folder: Path, name: str, guide: str, seed: str, part):
     """The weights that a model with this guide gets for the texts of a part."""
     if guide == "uniform":
         return uniform_weights(part)
+    if guide.endswith("_shuffled"):
+        return measures.shuffled(weights_of(folder, name, guide.removesuffix("_shuffled"), seed, part), int(seed))
     of = f"adversary@{GUIDE}" if guide == "adversary" else "bilstm"
     model = restored(folder, f"{name}-{of}-{seed}")
     return measures.exact_weights(model, part) if guide == "exact" else own_weights(model, part)
@@ -107,8 +111,8 @@ def restored(folder: Path, run: str) -> Classifier:
 # ---------------------------------------------------------------------------------------------------------- measuring
 
 
-def over_seeds(values) -> dict:
-    """The number of each seed, in their order, and Student's interval of the mean."""
+def over_seeds(values, spread=spread) -> dict:
+    """The number of each seed, in their order, and the interval of the mean."""
     found = spread(np.array(list(values), dtype=float))
     return {
         "values": np.round(values, 4).tolist(),
@@ -117,11 +121,9 @@ def over_seeds(values) -> dict:
 
 
 def to_the_others(n: int, function) -> dict:
-    """function(seed, other), the mean over the other seeds for each of n seeds.
-
-    Pairs that share a seed depend on each other, so that the interval of these means is a rough one.
-    """
-    return over_seeds([float(np.mean([function(i, j) for j in range(n) if j != i])) for i in range(n)])
+    """function(seed, other), either way: for each of n seeds the mean over the others, and the jackknife's interval."""
+    values = [float(np.mean([(function(i, j) + function(j, i)) / 2 for j in range(n) if j != i])) for i in range(n)]
+    return over_seeds(values, spread_of_pairs)
 
 
 def either_way(function):
@@ -293,7 +295,7 @@ def trained_adversaries(folder: Path, name: str) -> list[dict]:
 def guided(folder: Path, name: str) -> dict:
     """The accuracy of a model without context whose weights are its own, uniform, or those of another model."""
     test, found = corpus(name).test, {}
-    for guide in ("", "uniform", "bilstm", "adversary", "exact"):
+    for guide in ("", "uniform", "bilstm", *GUIDES):
         runs = [f"{name}-no_context{'@' * bool(guide)}{guide}-{seed}" for seed in SEEDS]
         if set(runs) <= set(RUNS):
             values = []
@@ -320,7 +322,8 @@ def measure_bases(folder: Path, name: str, kind: str) -> dict:
 def measure_all(folder: Path) -> None:
     record = {
         "about": "Models of book/tools/train_classifiers.py on texts of attnlab.models.classifier_texts. `values` are "
-        "those of seeds 0, 1, …; `low` and `high` bound Student's 95% interval of their mean.",
+        "those of seeds 0, 1, …; `low` and `high` bound Student's 95% interval of their mean, and where a number "
+        "belongs to two seeds the jackknife's.",
         "versions": {library: version(library) for library in ("torch", "numpy", "scipy")},
         "training": {"steps": STEPS, "batch": BATCH},
         "measured": {"texts": N_MEASURED, "texts for sharpness": N_SHARPNESS, "replacements": measures.N_REPLACEMENTS},

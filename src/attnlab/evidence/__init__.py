@@ -11,7 +11,7 @@ leave_one_out, replace_each, gradient_x_input, value_weighted   rank the keys, o
 rank_agreement, agreement_table, agreements      how far two rankings agree: Kendall's τ-b
 permute, adversary                               other weights: shuffled, and the farthest with the same output
 jensen_shannon, entropy, null_space              how far apart, how flat, and where weights move without effect
-pointing, baselines, spread, task_check          aim, baseline, seeds and task: lines of a checklist
+pointing, baselines, spread, spread_of_pairs, task_check    aim, baseline, seeds and task: lines of a checklist
 captured, edited, restored                       what a torch module says, and what the model does when it says another
 
 Importing this package imports none of its files, and neither torch nor SciPy: each is loaded when a name that needs it
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnlab.evidence.alternatives import Adversary, adversary, entropy, jensen_shannon, null_space, permute
-    from attnlab.evidence.checklist import Spread, baselines, pointing, spread, task_check
+    from attnlab.evidence.checklist import Spread, baselines, pointing, spread, spread_of_pairs, task_check
     from attnlab.evidence.patching import Seen, captured, edited, restored
     from attnlab.evidence.ranking import (
         agreement_table,
@@ -56,13 +56,14 @@ __all__ = [
     "replace_each",
     "restored",
     "spread",
+    "spread_of_pairs",
     "task_check",
     "value_weighted",
 ]
 
 _FILES = {
     "alternatives": ["Adversary", "adversary", "entropy", "jensen_shannon", "null_space", "permute"],
-    "checklist": ["Spread", "baselines", "pointing", "spread", "task_check"],
+    "checklist": ["Spread", "baselines", "pointing", "spread", "spread_of_pairs", "task_check"],
     "patching": ["Seen", "captured", "edited", "restored"],
     "ranking": [
         "agreement_table",
@@ -75,7 +76,7 @@ _FILES = {
     ],
 }
 _FILE_OF = {name: file for file, names in _FILES.items() for name in names}
-_NEEDS = dict.fromkeys(("agreement_table", "agreements", "rank_agreement", "spread"), "scipy")
+_NEEDS = dict.fromkeys(("agreement_table", "agreements", "rank_agreement", "spread", "spread_of_pairs"), "scipy")
 _NEEDS |= dict.fromkeys(("gradient_x_input", *_FILES["patching"]), "torch")
 
 

@@ -4,7 +4,7 @@ AIM           say first what the weights should do; count how often they do    p
 BASELINE      count the same for weights that look at nothing                  baselines
 INTERVENTION  change what is said to matter, and see whether the output moves  leave_one_out, replace_each, permute,
                                                                                adversary, edited
-SEEDS         repeat with other seeds: a difference counts beside its spread  spread
+SEEDS         repeat with other seeds: a difference counts beside its spread  spread, spread_of_pairs
 TASK          see what remains of the task without these weights               task_check
 
 Uniform weights as a baseline and variance over seeds as a yardstick: Wiegreffe, Pinter 2019, "Attention is not not
@@ -20,7 +20,7 @@ from array_api_compat import device
 from attnlab._inputs import Array, namespace_of, prepare, shape_of
 from attnlab.evidence._protocol import LARGEST_ERROR, as_numpy, check_weights, divided_by_sum
 
-__all__ = ["Spread", "baselines", "pointing", "spread", "task_check"]
+__all__ = ["Spread", "baselines", "pointing", "spread", "spread_of_pairs", "task_check"]
 
 
 class Spread(NamedTuple):
@@ -103,19 +103,47 @@ def spread(values: Sequence[float] | Array, level: float = 0.95) -> Spread:
 
     Student 1908, "The Probable Error of a Mean", Biometrika 6(1).
     """
-    from scipy import stats
+    values = _runs(values, level, 2)
+    return _student(float(values.mean()), float(values.std(ddof=1)), len(values), level)
 
+
+def spread_of_pairs(values: Sequence[float] | Array, level: float = 0.95) -> Spread:
+    """SEEDS: the same for a number that belongs to two runs, as how alike they are.
+
+    values (n,) or a list, n ≥ 3: for each run, the mean over its pairs with the n − 1 others, of a number that is the
+    same for (i, j) and (j, i).  Each pair is in two of the values, so that they are not independent, and `spread` of
+    them is too narrow.  Here the interval is that of the jackknife: the mean is taken again without each run in turn.
+    `sd` is √n times its standard error.
+
+    Raises ValueError for fewer than three runs, for values that are not finite, and for a level outside of 0 … 1.
+
+    Tukey 1958, "Bias and Confidence in Not-quite Large Samples", The Annals of Mathematical Statistics 29.
+    """
+    values = _runs(values, level, 3)
+    n, mean = len(values), values.mean()
+    # The sum over all pairs is n (n − 1) mean / 2; the pairs of run k are (n − 1) values[k] of it.
+    without = (n * mean - 2 * values) / (n - 2)
+    error = np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum())
+    return _student(float(mean), float(error) * n**0.5, n, level)
+
+
+def _runs(values: Sequence[float] | Array, level: float, fewest: int) -> np.ndarray:
     values = as_numpy(np.asarray(values) if isinstance(values, list | tuple) else values)
-    if values.ndim != 1 or len(values) < 2:
+    if values.ndim != 1 or len(values) < fewest:
         raise ValueError(
-            f"values must have shape (n,), one number for each of at least 2 runs, but they have shape {values.shape}: "
-            "a single run has no spread."
+            f"values must have shape (n,), one number for each of at least {fewest} runs, but they have shape "
+            f"{values.shape}: a single run has no spread."
         )
     if not np.isfinite(values).all():
         raise ValueError(f"values must be finite numbers, but they are {values}.")
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, but it is {level!r}.")
-    n, mean, sd = len(values), float(values.mean()), float(values.std(ddof=1))
+    return values
+
+
+def _student(mean: float, sd: float, n: int, level: float) -> Spread:
+    from scipy import stats
+
     half = float(stats.t.ppf((1 + level) / 2, n - 1)) * sd / n**0.5
     return Spread(mean, sd, mean - half, mean + half, n)
 
@@ -128,7 +156,8 @@ def task_check(
     decide: weights (B, n), one row an example → the model's answers (B,); weights (B, n); answers (B,), the right ones
     → {"own": accuracy, "uniform": …, "shuffled": …, "by position": …}
 
-    Where "own" is no higher than "uniform", the task does not need these weights, and they cannot say why it is solved.
+    Where "own" is no higher than "uniform", the task can be done without these weights.  Where it is higher, a model
+    that was trained with uniform weights may still be as good: that is the fairer test, and takes a training.
 
     Raises ValueError for shapes that do not fit, and TypeError for scores in place of answers.
     """

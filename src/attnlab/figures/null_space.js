@@ -70,7 +70,7 @@ class NullSpace extends Figure {
       .plot{aspect-ratio:1.2/1.02;margin:1.3rem 0}.bold{stroke-width:4px;fill:var(--line)}
       .k0,.k2{transform:translate(-50%,.7rem)}.k1{transform:translate(-50%,-2.1rem)}
       .handle{position:absolute;width:3rem;height:3rem;margin:-1.5rem;display:grid;place-items:center;cursor:grab;
-      border-radius:50%;touch-action:none}.disk,.end,.ring{pointer-events:none}
+      border-radius:50%;touch-action:none;user-select:none}.disk,.end,.ring{pointer-events:none}
       .ring{width:1.9rem;height:1.9rem;border:2px dashed var(--k2);border-radius:50%}
       .end{width:.6rem;height:.6rem;background:var(--bg);border:2px solid var(--k1);rotate:45deg;transform-origin:0 0}
       .far{background:var(--k1)}.key p{display:flex;justify-content:space-between}

@@ -48,9 +48,10 @@ class Rankings extends Figure {
     this.names = Object.keys(models.bilstm[0].rankings);
     return `<style>
       table{width:100%;border-spacing:3px 2px;table-layout:fixed;font-size:.8125rem;line-height:1.3}
-      th{font-weight:400;text-align:left;vertical-align:bottom;padding:0}th:first-child{width:22%}
+      th{font-weight:400;text-align:left;vertical-align:bottom;padding:0}th:first-child{width:18%}
+      thead th{overflow-wrap:normal;font-size:.75rem}
       tbody tr{cursor:pointer}tbody th{padding:.1rem .3rem;font-size:.875rem;white-space:nowrap}
-      tr:has(th span:empty){display:none}
+      tr:has(th span:empty){visibility:hidden}
       td{padding:.1rem .3rem;text-align:right;background:linear-gradient(color-mix(in srgb,var(--k1) 35%,var(--bg)) 0 0)
       0/var(--w) 100% no-repeat var(--soft)}td b{font-weight:400}
       .top{outline:2px solid var(--ink);outline-offset:-1px}.top b{font-weight:700}.top b::before{content:"★ "}
@@ -67,7 +68,7 @@ class Rankings extends Figure {
       .big{font-size:1rem}.say{font-size:.8125rem}
       .top b::before{content:"★"}.pick{margin:0 .25rem .25rem 0}.chip{padding:0 .4rem}.caption,.formula{margin-top:.25rem}
       .line{margin-top:0}.slider b{width:5rem;font-size:.75rem}}
-      @container(max-width:20rem){.card *{font-size:.6875rem}table{border-spacing:1px 2px}thead th{height:4.7rem}th:first-child{width:27%}
+      @container(max-width:20rem){.card *{font-size:.6875rem}table{border-spacing:1px 2px}thead th{height:4.7rem}th:first-child{width:30%}
       .card{padding:.7rem}.chip{padding:0 .3rem}.controls{margin:0}.formula{padding:.3rem}}</style>
     <table ref="table"><thead><tr><th>share in %</th>${join(this.names, (n) => `<th>${n}</th>`)}</tr></thead>
     <tbody>${join(most, (i) => `<tr><th><span data-t="t${i}"></span></th>${

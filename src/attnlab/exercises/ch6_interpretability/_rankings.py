@@ -118,7 +118,10 @@ def implementations(rng):
             hard=True,
         ),
         "leave one out": Implementation(
-            effects, "the output minus the output without the key, with its sign.", correct=True
+            effects,
+            "the output minus the output without the key, with its sign, where the other weights are divided by their "
+            "sum.",
+            correct=True,
         ),
         "size of the change": Implementation(
             lambda weights, values, readout: np.abs(effects(weights, values, readout)),
@@ -134,7 +137,8 @@ def implementations(rng):
         "gradient by the score": Implementation(
             lambda weights, values, readout: weights * _ahead(weights, values, readout),
             "the derivative of the output by each score, through softmax: weight × (value · readout − output). It is 0 "
-            "where leaving out changes nothing, and nowhere else.",
+            "where leaving out changes nothing, and nowhere else. (A key with the whole weight is not asked "
+            "about: nothing is left without it.)",
             correct=True,
         ),
         "last digits vary": Implementation(

@@ -13,13 +13,14 @@ from ..engine import Probe, Wrong, exercise
     points=3,
     section="Shuffled weights, and the worst ones",
     statement=(
-        "How different may weights be without changing the prediction? Key i contributes weightᵢ · scoreᵢ to the\n"
-        "logit, so the logit is `weights @ scores`. Of all weights (none negative, their sum 1) whose logit lies\n"
-        "between `low` and `high`, bounds included, find those farthest from the given ones: with the largest\n"
-        "Jensen–Shannon divergence JSD(p, q) = ½ Σ pᵢ ln(pᵢ/mᵢ) + ½ Σ qᵢ ln(qᵢ/mᵢ), where m = (p + q)/2 and 0 · ln 0\n"
-        "is 0. The chapter proves that they are a single key, or a pair of keys whose logit is `low` or `high`: try\n"
-        "all of these. The logit of the given weights lies in the band, and scores differ from the bounds. For the\n"
-        "weights [0.6, 0.3, 0.1], the scores [0, 1, 4] and the band from 0.5 to 0.9 the answer is [0.1, 0.9, 0]."
+        "How different may weights be without changing the prediction? The number scoreᵢ is what key i would give the\n"
+        "logit with all the weight, so the logit is `weights @ scores`. Of all weights (none negative, their sum 1)\n"
+        "whose logit lies between `low` and `high`, bounds included, find those farthest from the given ones: with\n"
+        "the largest Jensen–Shannon divergence JSD(p, q) = ½ Σ pᵢ ln(pᵢ/mᵢ) + ½ Σ qᵢ ln(qᵢ/mᵢ), where m = (p + q)/2\n"
+        "and 0 · ln 0 is 0. The chapter proves that they are a single key, or a pair of keys whose logit is `low` or\n"
+        "`high`: try all of these. The logit of the given weights lies in the band, and scores differ from the\n"
+        "bounds. For the weights [0.6, 0.3, 0.1], the scores [0, 1, 4] and the band from 0.5 to 0.9 the answer is\n"
+        "[0.1, 0.9, 0]."
     ),
     hints=[
         "Two lists of candidates. Which single keys lie in the band? And which two keys can be mixed so that the logit "
@@ -71,7 +72,23 @@ def _(rng):
         cases.append(
             (np.array(weights)[order], unit * np.array(scores)[order] + zero, unit * low + zero, unit * high + zero)
         )
-    return [*cases, (*(a.astype(np.float32) for a in cases[1][:2]), *cases[1][2:])]
+    single = (*(a.astype(np.float32) for a in cases[1][:2]), *cases[1][2:])
+    return [Probe(case, says=_inside) for case in [*cases, single]]
+
+
+def _inside(weights, scores, low, high, found):
+    """What a random search, or a grid, leaves: allowed weights that are no corner."""
+    logit, small = found @ scores, 1e-5
+    if found.min() < -small or abs(found.sum() - 1) > small or not low - small < logit < high + small:
+        return ""
+    keys = np.count_nonzero(found > 0)
+    if keys == 1 or (keys == 2 and min(logit - low, high - logit) < small):
+        return ""
+    return (
+        "Allowed, perhaps close, but inside: the farthest weights lie *on* a bound of the band, or are a single key, "
+        "and have at most two keys that are not zero. A random search or a grid comes near them and never gets there: "
+        "try the corners alone."
+    )
 
 
 @adversarial_weights.hard_probes
@@ -118,6 +135,11 @@ _MEASURE = "On which pairs of distributions do the two measures disagree on whic
             "Pairs are placed where the logit stays exactly what it was. It may move inside the band, and the farthest "
             "pair lies on one of its bounds.",
             hint="Have `low` and `high` been used for the pairs?",
+        ),
+        "the logit alone": Wrong(
+            "Only weights whose logit is exactly that of the given ones are tried: a band of width 0. The logit may "
+            "move from `low` to `high`, and the farthest weights lie on a bound, or are a single key.",
+            hint="Have `low` and `high` been used?",
         ),
         "outside": Wrong(
             "Pairs are stretched beyond their keys: for a bound that does not lie between the two scores the solution "
@@ -170,13 +192,19 @@ _MEASURE = "On which pairs of distributions do the two measures disagree on whic
     },
 )
 def _(weights, scores, low, high, *, candidates="all", measure="JSD", band="both ends", shares="right"):
-    bounds = {"pairs at low": [low], "pairs at high": [high], "pairs at the logit": [weights @ scores]}
+    logit = [weights @ scores]
+    bounds = {
+        "pairs at low": [low],
+        "pairs at high": [high],
+        "pairs at the logit": logit,
+        "the logit alone": logit,
+    }
     over = band in ("ignored", "no lower end") or scores >= low
     under = band in ("ignored", "no upper end") or scores <= high
     found = np.eye(len(scores))[np.broadcast_to(over & under, scores.shape)]
     pairs = _pairs(scores, bounds.get(candidates, [low, high]), candidates, shares == "exchanged")
     if candidates != "single keys":
-        found = pairs if candidates == "pairs" else np.concatenate([found, pairs])
+        found = pairs if candidates in ("pairs", "the logit alone") else np.concatenate([found, pairs])
     return _farthest(weights, found, _DISTANCES.get(measure, _divergence))
 
 

@@ -1,6 +1,7 @@
 """Exercise 6.10: check_zero_influence, a test that the learner writes, and the tests that people write instead."""
 
 import functools
+import itertools
 
 import numpy as np
 
@@ -18,8 +19,9 @@ from ._rankings import effects, implementations
         "and to divide the other weights by their sum, as if it had been masked. Test two demands: a key whose\n"
         "removal does *not* change the output gets 0, within rounding; a key whose removal changes it does *not* get\n"
         "0, and may get a number of any sign and unit. Find inputs that tell: weights that sum to 1, any values and\n"
-        "readout. Where a demand is broken, raise `AssertionError` or return `False`; otherwise return nothing. Your\n"
-        "test is tried on rankings that meet both demands, which it must accept, and on others, which it must refuse."
+        "readout. No key has the whole weight. Where a demand is broken, raise `AssertionError` or return `False`;\n"
+        "otherwise return nothing. Your test is tried on rankings that meet both demands, which it must accept, and\n"
+        "on others, which it must refuse."
     ),
     hints=[
         "Which keys can be removed without a trace? There are two kinds, and a key of each should be among your "
@@ -198,32 +200,85 @@ def _(importance):
         assert np.array_equal(np.abs(importance(weights, values, readout)) < 1e-6, np.abs(changes) < 1e-6)
 
 
-@check_zero_influence.mistake(
-    "an orthogonal value",
-    "You demand 0 for a key whose value is orthogonal to the readout. It adds nothing to the sum, but it has weight: "
-    "without it the others get more, and the output changes. (Struck out without renormalising, it would be idle.)",
-    hint="Of the numbers 0 and 4 with weights ½ and ½, what is the mean, and what is it without the 0?",
-)
-def _(importance):
-    for seed in range(5):
-        weights, values, readout, aside = _drawn(seed)
-        values[1] = aside
-        given = np.abs(importance(weights, values, readout))
-        assert given[1] < 1e-6 < np.delete(given, 1).min()
+_ADDS_NOTHING = {
+    "a value of zero": "You demand 0 for a key whose *value* is zero. Such a key pulls the output towards 0: its "
+    "removal makes the other weights larger, and the output changes. Compute both outputs.",
+    "an orthogonal value": "You demand 0 for a key whose value is orthogonal to the readout, and reads as 0. It adds "
+    "nothing to the sum, but it has weight: its removal makes the other weights larger, and the output changes. "
+    "Compute both outputs. (Struck out without renormalising, it would be idle.)",
+}
+_MEAN = "Of the numbers 0 and 4 with weights ½ and ½, what is the mean, and what is it without the 0?"
+
+
+def _demands_zero(value, beside=False, one_sign=False, zeros_only=False):
+    """Demand 0 for key 1, with such a value, and where `beside`, for key 0, which has no weight.
+
+    The other values read as numbers of either sign; with `one_sign` all read as 4, so those keys push the output up.
+    `zeros_only` asks nothing of the other keys.
+    """
+
+    def test(importance):
+        for seed in range(5):
+            weights, values, readout, aside = _drawn(seed)
+            if one_sign:
+                values += (4 - values @ readout)[:, None] * readout / (readout @ readout)
+            values[1] = 0 if value == "a value of zero" else aside
+            if beside:
+                weights[0] = 0
+                weights /= weights.sum()
+            idle = [0, 1] if beside else [1]
+            given = np.abs(importance(weights, values, readout))
+            assert given[idle].max() < 1e-6 and (zeros_only or np.delete(given, idle).min() > 1e-6)
+
+    return test
+
+
+for _value, _text in _ADDS_NOTHING.items():
+    for _beside, _one_sign, _zeros_only in itertools.product((False, True), repeat=3):
+        if _value == "an orthogonal value" and (_beside, _one_sign, _zeros_only) == (True, False, False):
+            continue  # "not renormalised" is the same
+        _name = _value + ", beside no weight" * _beside + ", one sign" * _one_sign + ", zeros only" * _zeros_only
+        _more = " And ask of the other keys whether they get something else: zeros for all pass." * _zeros_only
+        check_zero_influence.mistake(_name, _text + _more, hint=_MEAN)(
+            _demands_zero(_value, _beside, _one_sign, _zeros_only)
+        )
 
 
 @check_zero_influence.mistake(
-    "a value of zero",
-    "You demand 0 for a key whose *value* is zero. Such a key pulls the output towards 0: without it the others get "
-    "more weight, and the output changes.",
-    hint="Of the numbers 0 and 4 with weights ½ and ½, what is the mean, and what is it without the 0?",
+    "an idle value, and one of zero",
+    "Your test refuses every ranking, right and wrong ones. So it does if you demand 0 for a key whose value reads as "
+    "0 as well as for one that gives what the others give. The removal of the first makes the other weights larger, "
+    "and the output changes: compute both outputs.",
+    hint=_MEAN,
+    same_as="compare: exactly",
 )
 def _(importance):
-    for seed in range(5):
-        weights, values, readout, _ = _drawn(seed)
-        values[1] = 0
-        given = np.abs(importance(weights, values, readout))
-        assert given[1] < 1e-6 < np.delete(given, 1).min()
+    _demands_zero("a value of zero")(importance)
+    check_zero_influence.reference(importance)
+
+
+_WHOLE = (
+    "One of your keys has the whole weight. Its removal leaves nothing, and a division by a sum of 0: whether that "
+    "changes the output is not defined, and right rankings differ there. Give at least two keys some weight."
+)
+
+
+def _whole_weight(matters, alone):
+    def test(importance):
+        if not alone:
+            check_zero_influence.reference(importance)
+        given = importance(np.array([1.0, 0.0]), np.array([[2.0, 1.0], [3.0, 0.0]]), np.array([1.0, 0.0]))
+        assert np.array_equal(np.abs(given) > 1e-6, [matters, False])
+
+    return test
+
+
+for _matters, _alone in itertools.product((True, False), repeat=2):
+    _name = "the whole weight" + ", called idle" * (not _matters) + ", alone" * _alone
+    _more = " And let one of the keys with weight be idle: one that gives what the others give together." * _alone
+    check_zero_influence.mistake(_name, _WHOLE + _more, hint="What is left without it?")(
+        _whole_weight(_matters, _alone)
+    )
 
 
 @check_zero_influence.mistake(

@@ -13,9 +13,9 @@ from ..engine import Probe, Wrong, exercise
         "Is a model better with its attention than with uniform weights? Both were trained with several seeds and\n"
         "tested on the same texts: 1 where the answer was right, 0 where it was wrong. Row s of both tables belongs\n"
         "to the same seed. Return the difference of the accuracies, with attention minus uniform, averaged over the\n"
-        "seeds, and its standard error *over seeds*: the standard deviation of the seeds' differences (with n − 1\n"
-        "below) divided by the root of the number of seeds. If three seeds differ by 0.1, 0.3 and 0.2, the standard\n"
-        "deviation is 0.1, and the result [0.2, 0.0577]."
+        "seeds, and its standard error *over seeds*: the standard deviation of the seeds' differences, with n − 1 in\n"
+        "the denominator, divided by the root of the number of seeds. If three seeds differ by 0.1, 0.3 and 0.2, the\n"
+        "standard deviation is 0.1, and the result [0.2, 0.0577]."
     ),
     hints=[
         "What is drawn anew when somebody trains once more: the texts or the seed? So of how many numbers do you need "

@@ -47,7 +47,22 @@ def _(rng):
     small = np.array([0.05, 0.1, 0.25, 0.6])[order], np.array([-0.1, -0.4, -0.7, 1.2])[order]  # t = 0.25, for the card
     drawn = [(1.6, [0, 1], 0.3), (0.4, [1, 0], 0.65), (2.5, [1, 0], 0.3), (0.6, [0], 0.65)]
     cases = [_drawn(rng, *each) for each in drawn]
-    return [small, *cases[:3], tuple(a.astype(np.float32) for a in cases[3])]
+    single = tuple(a.astype(np.float32) for a in cases[3])
+    return [Probe(case, says=_off_the_border) for case in [small, *cases[:3], single]]
+
+
+def _off_the_border(weights, direction, found):
+    """What small steps, of whatever size, leave: weights on the line, near its end."""
+    moved = found - weights
+    t = moved @ direction / (direction @ direction)
+    least = found.min()
+    if t <= 0 or np.abs(moved - t * direction).max() > 1e-5 or abs(least) < 1e-5:
+        return ""
+    stop = "stop before the border" if least > 0 else "go beyond the border"
+    return (
+        f"You go the right way and {stop}: your least weight is {least:.2g}, and should be 0. Small steps do that. No "
+        "search is needed: a weight that shrinks is 0 at t = weight / −direction."
+    )
 
 
 # Weights and how fast they change. The first to reach 0 is neither the smallest nor the fastest; the last one is the
@@ -137,6 +152,17 @@ _TRY = "Are all of your weights at least 0, and is one of them exactly 0?"
             "it is 0 is weight / −direction.",
             hint="A weight of 0.2 that loses 0.1 a step: after how many steps is it 0?",
         ),
+        "minus lost": Wrong(
+            "The minus sign is lost: weight / direction is negative for a weight that shrinks, and so is your t. You "
+            "go backwards, by the right length. The limit is weight / −direction.",
+            hint="Is your t at least 0?",
+        ),
+        "minus lost, last": Wrong(
+            "The minus sign is lost: weight / direction is negative for a weight that shrinks, and so is your t; its "
+            "`min` is the limit of the *last* weight. The limits are weight / −direction, and the least of these "
+            "comes first.",
+            hint="Is your t at least 0?",
+        ),
         "steepest": Wrong(
             "The limit is taken from the weight that shrinks fastest. It may be a large one, which lasts longer than a "
             "small one that shrinks slowly.",
@@ -193,6 +219,8 @@ def _step(weights, direction, step):
         "growing ones": lambda: (weights[grows] / direction[grows]).min(),
         "up to one": lambda: ((1 - weights[grows]) / direction[grows]).min(),
         "upside down": lambda: (size / weights[shrinks]).min(),
+        "minus lost": lambda: -limits.min(),
+        "minus lost, last": lambda: -limits.max(),
         "steepest": lambda: limits[size.argmax()],
         "smallest weight": lambda: limits[weights[shrinks].argmin()],
         "smallest over largest": lambda: weights.min() / np.abs(direction).max(),

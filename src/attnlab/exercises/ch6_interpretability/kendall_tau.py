@@ -17,7 +17,7 @@ from ..engine import Probe, Wrong, exercise
         "vectors put the same key of it first, and disagrees if they put different ones first. Kendall's τ is the\n"
         "number of agreeing pairs minus that of disagreeing ones, over the number of pairs: from 1, the same order,\n"
         "to −1, the opposite one. A pair with equal scores on one side, a tie, neither agrees nor disagrees, and the\n"
-        "number below allows for it: it is √(pairs not tied in `a` · pairs not tied in `b`). This is τ-b. The scores\n"
+        "denominator allows for it: it is √(pairs not tied in `a` · pairs not tied in `b`). This is τ-b. The scores\n"
         "are compared as they are, with their signs. [3, 2, 1] and [5, 6, 4] have τ = (2 − 1) / 3 = 1/3; [1, 2, 2]\n"
         "and [1, 2, 3] have τ = 2 / √(2 · 3) ≈ 0.816. Neither vector is constant."
     ),
@@ -25,7 +25,7 @@ from ..engine import Probe, Wrong, exercise
         "For keys i and j: what is the sign of (a[i] − a[j]) · (b[i] − b[j]) if the pair agrees, and if it disagrees?",
         "`np.sign(a[:, None] - a)` is a table of all pairs, each twice, with zeros for ties and on the diagonal. What "
         "do you get if you multiply two such tables and add up, and what if you square one and add up?",
-        "In τ as a fraction, counting each pair twice above and below changes nothing.",
+        "Counting each pair twice, in the numerator and in the denominator, changes nothing.",
     ],
 )
 def kendall_tau(a, b):
@@ -67,8 +67,8 @@ def _drawn(rng, order, positive):
 
 
 _TIED = (
-    "Where scores are tied it is wrong: a tied pair counts 0 above, and below it is not among the pairs of the side on "
-    "which it is tied."
+    "Where scores are tied it is wrong: a tied pair counts 0 in the numerator, and in the denominator it is not among "
+    "the pairs of the side on which it is tied."
 )
 
 
@@ -84,7 +84,7 @@ def _():
         ),
         "many zeros": Probe(
             (np.array([0.0, 0.0, 0.0, 1.0, 0.0]), np.array([0.1, 0.0, 0.3, 0.2, 0.0])),
-            "Effects are often exactly 0 for most keys. " + _TIED,
+            "Effects are often exactly 0 for most keys, and nearly all pairs are tied then.",
         ),
         "the same order": Probe((falling, falling**3), "The same order gives 1, however far the scores are apart."),
         "the opposite order": Probe((falling, -falling), "The opposite order gives −1."),
@@ -137,12 +137,12 @@ _TIE = "With the scores 2 and 2 on one side, which key does it put first?"
     below={
         "all pairs": Wrong(
             "You divide by all pairs, tied ones too. That is τ-a, and with ties it stays below 1 even for a vector and "
-            "itself. Asked for is τ-b: below, a tied pair is not counted on the side on which it is tied.",
+            "itself. Asked for is τ-b: its denominator does not count a tied pair on the side on which it is tied.",
             hint="What is your τ of [1, 2, 2] and [1, 2, 2]?",
         ),
         "agreeing and disagreeing": Wrong(
             "You divide by the number of pairs that agree or disagree, so a pair that is tied on one side only is gone "
-            "from both. That is Goodman and Kruskal's γ. In τ-b such a pair still counts below on the other side: "
+            "from both. That is Goodman and Kruskal's γ. In τ-b such a pair still counts on the other side: "
             "√(pairs not tied in `a` · pairs not tied in `b`).",
             hint="How many pairs are not tied in `a`, and how many in `b`?",
         ),
@@ -151,11 +151,11 @@ _TIE = "With the scores 2 and 2 on one side, which key does it put first?"
             hint="What is your τ of a vector and itself?",
         ),
         "half": Wrong(
-            "Your τ runs from −2 to 2: above each pair is counted twice, as (i, j) and as (j, i), below once.",
+            "Your τ runs from −2 to 2: above the line each pair is counted twice, as (i, j) and (j, i), below it once.",
             hint="What is your τ of a vector and itself?",
         ),
         "doubled": Wrong(
-            "Your τ runs from −½ to ½: above each pair is counted once, below twice.",
+            "Your τ runs from −½ to ½: the numerator counts each pair once, the denominator twice.",
             hint="What is your τ of a vector and itself?",
         ),
         "with themselves": Wrong(

@@ -47,7 +47,7 @@ _MISFIT = (
 def _(rng):
     # B, H, n, d, B_ref, n_ref. Small whole numbers for the card; then, twice, all but the features alike, so that no
     # wrong axis raises an error; then once as many texts as in `reference`, and once as many positions.
-    small = [rng.permutation(np.arange(1.0, 5)).reshape(1, 2, 2, 1) * scale for scale in (1, 10)]
+    small = [rng.permutation(np.arange(1.0, 9)).reshape(1, 2, 2, 2) * scale for scale in (1, 10)]
     sizes = [(2, 2, 2, 1, 2, 2), (3, 3, 3, 3, 3, 3), (2, 3, 4, 2, 2, 3), (2, 4, 3, 5, 4, 3), (2, 3, 5, 4, 3, 4)]
     cases = []
     for B, H, n, d, B_ref, n_ref in sizes:

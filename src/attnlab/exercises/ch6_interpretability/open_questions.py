@@ -14,7 +14,7 @@ believe_the_map = OpenQuestion(
         model refuses because of this word.” You may use the model, its training script and a thousand other letters.
 
         What do you do before you believe the sentence? Give your steps in order, and for each say **which result
-        would speak against it**. About 150 words.
+        would speak against it**. About 200 words.
     """),
     model_answer=cleandoc("""
         First I make the sentence one that can be false: “if the word is taken out or replaced, the refusal gets less
@@ -32,15 +32,20 @@ believe_the_map = OpenQuestion(
         word. (*Seeds.*)
 
         Last I put uniform weights in place of the learned ones. If the model is as accurate without its attention,
-        the weights were not needed for the decision, and the picture is not about it. (*Task check.*)
+        the weights were not needed for the decision, and the picture is not about it. And if they are needed, the
+        states of this model may know their neighbours: then *unemployed* is also a place where others are heard.
+        (*Task check.*)
     """),
     rubric={
         "Turns the sentence into a statement that a result could contradict (aim).": 1,
-        "Compares the weight with something: uniform, other places, other letters, other words (baseline).": 1,
-        "Changes the input or the weights and looks at the output, for this word and for others (intervention).": 1,
-        "Repeats over letters and over trained models, with a spread (seeds).": 1,
-        "Asks whether the model needs its attention, or what besides the weight decides: values, later layers, "
-        "states that know their neighbours (task check).": 1,
+        "Compares the weight with something (uniform, other places, letters, words), and says which outcome "
+        "speaks against the sentence (baseline).": 1,
+        "Changes the input or the weights and looks at the output, for this word and others, and says which outcome "
+        "speaks against it (intervention).": 1,
+        "Repeats over letters and over trained models, with a spread, and says what an unstable result means "
+        "(seeds).": 1,
+        "Asks whether the model needs its attention at all, or what besides the weight may decide: values, later "
+        "layers, states that know their neighbours (task check).": 1,
     },
 )
 
@@ -59,8 +64,7 @@ what_follows = OpenQuestion(
         - (a) Attention is useless.
         - (b) The weights say nothing about how the model decides.
         - (c) Since very different weights give the same prediction, the model's own weights are arbitrary.
-        - (d) On such texts the word with the largest weight is no reliable guide to the word whose deletion matters
-          most.
+        - (d) On such texts the order of the words by weight is no reliable guide to their order by deletion.
     """),
     model_answer=cleandoc("""
         (a) does not follow. The interval holds zero, and also a gain of two points: no difference was *found*, with
@@ -76,12 +80,13 @@ what_follows = OpenQuestion(
         weights and is as good.
 
         (d) follows as far as it goes: a τ of .22 means that (without ties) some 61 % of all pairs of words stand in
-        the same order. It is about these texts, this kind of model, and deletion.
+        the same order, where coin tosses would give 50 %. It is about these texts, this kind of model, and deletion.
+        Of the word with the *largest* weight it says nothing: that one could be right in every text.
     """),
     rubric={
         "(a) does not follow: no difference found is not a proof of none, and other tasks were not tried.": 1,
         "(b) does not follow: a low agreement with one other measure, above chance, is not “nothing”.": 1,
         "(c) does not follow: weights that exist are not weights that a model computes; seeds are the yardstick.": 1,
-        "(d) follows, with its scope named.": 1,
+        "(d) follows, with its scope named: the order of all words, these texts, deletion.": 1,
     },
 )

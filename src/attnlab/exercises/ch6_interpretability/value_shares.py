@@ -138,6 +138,11 @@ _LENGTH = "How long is the value [3, −4]?"
             "last axis of `weights`.",
             hint="Which axis of your result sums to 1?",
         ),
+        "over the rows": Wrong(
+            "The sum runs over the rows, the axis before the last. Shares sum to 1 over the keys, the last axis of "
+            "your result.",
+            hint="Which axis of your result sums to 1?",
+        ),
         "of the largest": Wrong(
             "Each row is divided by its largest entry, so the first in rank has 1. Shares sum to 1.",
             hint="What should the shares of one row sum to?",
@@ -150,6 +155,11 @@ _LENGTH = "How long is the value [3, −4]?"
         "of the values": Wrong(
             "The sum below is that of the lengths alone, without the weights. Shares sum to 1: divide by the sum of "
             "what stands above.",
+            hint="What should the shares of one row sum to?",
+        ),
+        "of all values": Wrong(
+            "You divide by one total: the lengths of all values of all rows, without the weights. Shares sum to 1 "
+            "over the keys, the last axis of your result: divide by the sum of what stands above, row by row.",
             hint="What should the shares of one row sum to?",
         ),
         "of the output": Wrong(
@@ -181,8 +191,10 @@ def _(weights, values, *, value="length", weight="once", share="of a row", zero=
     total = {
         "of all rows": lambda: carried.sum(),
         "over the first axis": lambda: carried.sum(axis=0),
+        "over the rows": lambda: carried.sum(axis=-2, keepdims=True),  # raises for a single row
         "of the largest": lambda: carried.max(axis=-1, keepdims=True),
         "of the values": lambda: lengths.sum(axis=-1, keepdims=True),
+        "of all values": lambda: lengths.sum(),
         "of the output": lambda: np.linalg.norm((weights[..., None] * values).sum(axis=-2), axis=-1, keepdims=True),
     }.get(share, lambda: carried.sum(axis=-1, keepdims=True))()
     return carried / (total if zero == "not a number" else np.where(total == 0, 1, total))

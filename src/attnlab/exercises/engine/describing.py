@@ -244,7 +244,10 @@ def unrecognised(answer: Answer, found: Difference | None) -> list[str]:
     words = []
     if received.changed:
         words.append(f"It changes {', '.join(f'`{names[i]}`' for i in received.changed)}: work on a copy.")
-    if not (received.changed and agree(expected, replace(received, changed=expected.changed), 1e-9)):
+    shown = probe.says and not received.changed and _shaped(expected, received)
+    if said := shown and probe.says(*probe.arguments, received.array):
+        words.append(said)
+    elif not (received.changed and agree(expected, replace(received, changed=expected.changed), 1e-9)):
         words += about_numbers(expected.array, received.array, precision(received, probe.arguments))
     if probe.name:
         words.append(probe.remark)
@@ -252,6 +255,11 @@ def unrecognised(answer: Answer, found: Difference | None) -> list[str]:
     if 0 < wrong < len(answer.ordinary):
         words.append(f"It is right on {len(answer.ordinary) - wrong} of {len(answer.ordinary)} ordinary inputs.")
     return words or ["The values differ from the expected ones; compare them below."]
+
+
+def _shaped(expected: Observation, received: Observation) -> bool:
+    """True for finite numbers of the expected shape."""
+    return received.finite and received.array.shape == expected.array.shape
 
 
 def _about_failure(seen: Observation, arguments: tuple[Any, ...], names: tuple[str, ...]) -> list[str]:

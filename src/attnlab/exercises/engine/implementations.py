@@ -59,12 +59,14 @@ def _rightly(probe: Probe, seen: Observation) -> bool:
 
 
 def misjudged(answer: Answer) -> list[Judged]:
-    """What the test judges wrongly: first where it raises, then leaks let through, then wrong refusals.
+    """What the test judges wrongly: where it raises, one wrong refusal, leaks let through, the other wrong refusals.
 
-    Within each kind in the order of declaration.
+    Within each kind in the order of declaration. Whoever demands too much learns it from the first refusal, which ten
+    leaks would hide.
     """
     found = [(probe, seen) for probe, seen in _judged(answer) if not _rightly(probe, seen)]
-    return sorted(found, key=lambda each: (not each[1].failure, each[0].correct))
+    first = next((probe for probe, seen in found if probe.correct and not seen.failure), None)
+    return sorted(found, key=lambda each: (not each[1].failure, each[0] is not first, each[0].correct))
 
 
 def counted(answer: Answer) -> str:

@@ -36,7 +36,9 @@ class Probe:
     `arrays_only` spares answers written in torch. With `advice` the answer stays correct and is told the remark: for
     inputs on which an answer that is right on paper may fail, and nobody asked for more. `correct` says of an
     implementation whether a test should accept it. `at_most` is the number of bytes that the call may hold at once,
-    beside its arguments: set it far, three times and more, from what right and wrong answers need.
+    beside its arguments: set it far, three times and more, from what right and wrong answers need. `says` takes the
+    arguments and a wrong result of the right shape that no twin explains, and says what the result shows, or "": that a
+    search had too few tries, say, which gives other numbers to everybody.
     """
 
     arguments: tuple[Any, ...]
@@ -47,6 +49,7 @@ class Probe:
     seen_in: str = ""
     correct: bool | None = None
     at_most: int | None = None
+    says: Callable[..., str] | None = None
 
 
 @dataclass(frozen=True)

@@ -112,9 +112,13 @@ def _relations(expected: np.ndarray, received: np.ndarray, close: float) -> list
     if sums and not mine:
         totals = received.sum(sums[-1])
         total = f"{totals:.4g}" if totals.ndim == 0 else value(totals)
-        return [f"The weights should sum to one; on this input yours sum to {total}."]
+        along = f" along {_axis(sums[-1], expected.ndim)}" if totals.ndim else ""
+        return [f"The numbers of the result should sum to one{along}; on this input yours sum to {total}."]
     if sums and mine != sums:
-        return [f"Yours sum to one along axis {mine[0]}; they should along axis {sums[-1]}."]
+        return [
+            f"Your numbers sum to one along {_axis(mine[0], expected.ndim)}; "
+            f"they should along {_axis(sums[-1], expected.ndim)}."
+        ]
     safe = np.abs(expected) > 1e-9
     if safe.any() and np.all(np.abs(received[~safe]) < close):
         ratio = received[safe] / expected[safe]
@@ -125,4 +129,8 @@ def _relations(expected: np.ndarray, received: np.ndarray, close: float) -> list
         return [f"On this input, every number is {shift.flat[0]:+.4g} off."]
     if np.allclose(np.sort(received, axis=None), np.sort(expected, axis=None), atol=close):
         return ["They are the right numbers in another order."]
-    return ["Some weights are negative."] if sums and (received < -close).any() else []
+    return ["Some of your numbers are negative."] if sums and (received < -close).any() else []
+
+
+def _axis(axis: int, ndim: int) -> str:
+    return f"axis {axis}" + ", the last one" * (axis == ndim - 1)
