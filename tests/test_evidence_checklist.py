@@ -213,6 +213,18 @@ def test_spread_of_pairs_covers_where_spread_is_too_narrow():
     assert np.mean(covered[spread_of_pairs]) > 0.92 and np.mean(covered[spread]) < 0.75
 
 
+def test_spread_of_pairs_is_wide_where_pairs_are_independent():
+    """Never too narrow: with nothing of the runs in the pairs it covers more often than it says."""
+    random, covered = np.random.default_rng(1), []
+    for _ in range(400):
+        noise = random.normal(size=(5, 5))
+        table = noise + noise.T
+        np.fill_diagonal(table, 0)
+        of = spread_of_pairs(table.sum(axis=1) / 4)
+        covered.append(of.low <= 0 <= of.high)
+    assert np.mean(covered) > 0.96
+
+
 def test_spread_of_pairs_refuses():
     for wrong in ([1.0, 2.0], [[1.0, 2.0, 3.0]]):
         with pytest.raises(ValueError, match="at least 3 runs"):

@@ -113,7 +113,8 @@ def spread_of_pairs(values: Sequence[float] | Array, level: float = 0.95) -> Spr
     values (n,) or a list, n ≥ 3: for each run, the mean over its pairs with the n − 1 others, of a number that is the
     same for (i, j) and (j, i).  Each pair is in two of the values, so that they are not independent, and `spread` of
     them is too narrow.  Here the interval is that of the jackknife: the mean is taken again without each run in turn.
-    `sd` is √n times its standard error.
+    `sd` is √n times its standard error.  Where the pairs are nearly independent of their runs, it is too wide: that it
+    contains 0 then says little.
 
     Raises ValueError for fewer than three runs, for values that are not finite, and for a level outside of 0 … 1.
 

@@ -103,7 +103,7 @@ def implementations(rng):
         "at random": Implementation(at_random, "random numbers.", hard=True),
         "softmax of the effects": Implementation(
             softmaxed,
-            "softmax of the right numbers: the key without influence gets the least, and not 0.",
+            "softmax of the sizes of the changes: the key without influence gets the least, and not 0.",
         ),
         "places in the ranking": Implementation(
             places,

@@ -17,7 +17,7 @@ from ..engine import Probe, Wrong, exercise
         "logit with all the weight, so the logit is `weights @ scores`. Of all weights (none negative, their sum 1)\n"
         "whose logit lies between `low` and `high`, bounds included, find those farthest from the given ones: with\n"
         "the largest Jensen–Shannon divergence JSD(p, q) = ½ Σ pᵢ ln(pᵢ/mᵢ) + ½ Σ qᵢ ln(qᵢ/mᵢ), where m = (p + q)/2\n"
-        "and 0 · ln 0 is 0. The chapter proves that they are a single key, or a pair of keys whose logit is `low` or\n"
+        "and 0 · ln 0 is 0. The chapter proves that among them is a single key, or a pair with the logit `low` or\n"
         "`high`: try all of these. The logit of the given weights lies in the band, and scores differ from the\n"
         "bounds. For the weights [0.6, 0.3, 0.1], the scores [0, 1, 4] and the band from 0.5 to 0.9 the answer is\n"
         "[0.1, 0.9, 0]."
@@ -85,8 +85,8 @@ def _inside(weights, scores, low, high, found):
     if keys == 1 or (keys == 2 and min(logit - low, high - logit) < small):
         return ""
     return (
-        "Allowed, perhaps close, but inside: the farthest weights lie *on* a bound of the band, or are a single key, "
-        "and have at most two keys that are not zero. A random search or a grid comes near them and never gets there: "
+        "Allowed, perhaps close, but no corner: the farthest weights lie *on* a bound of the band or are a single key; "
+        "they have at most two keys that are not zero. A random search or a grid comes near them and never gets there: "
         "try the corners alone."
     )
 

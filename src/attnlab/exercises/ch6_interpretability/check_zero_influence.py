@@ -120,8 +120,8 @@ def _inputs(keys="both", value="beside the mixture"):
         ),
         "least": Wrong(
             "You ask whether keys without influence get *less* than the others. What has no influence gets 0, and less "
-            "is not 0: a softmax of the right numbers passes.",
-            hint="What would your test say if 1 were added to every importance?",
+            "is not 0: a softmax of the sizes of the changes passes.",
+            hint="What would your test say if 1 were added to the size of every importance?",
         ),
         "positive": Wrong(
             "You demand that keys with influence get a *positive* number. Removing a key may raise the output or lower "
