@@ -137,6 +137,17 @@ def test_cutting_a_font_is_repeatable():
 # ---- what must fail
 
 
+def test_code_loses_tags_and_neither_words_nor_colours(built_book):
+    code = '<span class="s2">"a </span><span class="si">{</span><span class="n">x</span><span class="si">}</span>'
+    code += '<span class="s2"> b"</span><span class="o">-</span><span class="o">-</span>'
+    lean = '<span class="s2">"a {</span>x<span class="s2">} b"</span><span class="o">--</span>'
+    assert lean_pages.with_fewer_tags(code) == lean
+    css = (built_book / "_static/pygments.css").read_text("utf-8")
+    for theme in ("light", "dark"):
+        rules = dict(re.findall(rf'html\[data-theme="{theme}"\] \.highlight \.(\w+) {{([^}}]*)}}', css))
+        assert rules["si"] == rules["s2"]
+
+
 def test_a_broken_link_and_a_broken_formula_fail_the_build_and_are_named(sources, tmp_path):
     page = sources / "book/checker.md"
     text = page.read_text(encoding="utf8")

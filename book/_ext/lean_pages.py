@@ -4,6 +4,7 @@ After the build this scans the written pages, cuts STIX Two Math down to the cha
 theme's icon fonts down to the icons that they show, and puts them as data into _static/fonts.css (some browsers block
 font files when a page is opened from a folder). The theme's stylesheet loses the names of the icons that nobody uses.
 Names, punctuation and spaces in code have the colour of the text: the tag that each carries goes, a third of a page.
+Neighbours of one colour share a tag.
 The templates in book/_templates leave out what would ask for the originals.
 """
 
@@ -33,11 +34,20 @@ LEFT_OUT = ("_static/**/*.map", "_static/scripts/fontawesome*", "_static/*.html"
 
 # As Pygments writes them: names, names of modules, punctuation, spaces.
 UNCOLOURED = re.compile(r'<span class="(?:nn?|p|w)">([^<]*)</span>')
+NEIGHBOURS = re.compile(r'<span class="(\w+)">([^<]*)</span><span class="\1">')
 
 
 def plain_code(app, pagename, templatename, context, doctree):
     if "body" in context:
-        context["body"] = UNCOLOURED.sub(r"\1", context["body"])
+        context["body"] = with_fewer_tags(context["body"])
+
+
+def with_fewer_tags(body: str) -> str:
+    """Code looks the same in both themes: what is put into a string, `si`, has the colour of the string, `s2`."""
+    body, merged = UNCOLOURED.sub(r"\1", body).replace('<span class="si">', '<span class="s2">'), -1
+    while merged:
+        body, merged = NEIGHBOURS.subn(r'<span class="\1">\2', body)
+    return body
 
 
 def math_font() -> bytes:
