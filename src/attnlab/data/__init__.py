@@ -1,12 +1,13 @@
 """Data that comes with the course: small, real, unchanged, each with its source and licence beside it."""
 
 import gzip
+import json
 from importlib.resources import as_file, files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Digits", "Pronunciations", "digits", "pronunciations"]
+__all__ = ["Digits", "Pronunciations", "digits", "pronunciations", "recorded"]
 
 
 class Digits(NamedTuple):
@@ -50,3 +51,8 @@ def pronunciations() -> Pronunciations:
         part, spelling, phonemes = line.split("\t")
         parts[part].append((spelling, tuple(phonemes.split())))
     return Pronunciations(**parts)
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """A record that a script of the course wrote, as "spelling.json"; README.md beside this file says which script."""
+    return json.loads((files(__package__) / name).read_text("utf-8"))

@@ -13,17 +13,15 @@ seeds, the trained adversary and the guide.  Both measure differences of outputs
 does, when it is deleted or replaced, is measured in logits: near p = 1 the last digits of p would decide the order.
 """
 
-import json
 import math
 from collections.abc import Callable, Sequence
-from importlib.resources import files
 
 import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
 
-from attnlab import masks
+from attnlab import data, masks
 from attnlab.evidence import (
     Adversary,
     adversary,
@@ -56,7 +54,7 @@ DIGITS = 5  # of logits that are ranked: words that differ by rounding alone are
 
 def recorded() -> dict:
     """What `book/tools/train_classifiers.py` wrote; its key "about" says what stands where."""
-    return json.loads((files("attnlab.data") / "classifiers.json").read_text("utf-8"))
+    return data.recorded("classifiers.json")
 
 
 def accuracy(model: Classifier, part: Part, weights: Sequence[Tensor] | None = None) -> float:

@@ -16,7 +16,6 @@ causal attention with three ways to tell positions: none but the mask, sinusoids
 1706.03762), and scores that fall with the distance (Press et al. 2022, "ALiBi", arXiv 2108.12409).
 """
 
-import json
 import math
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -26,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attnlab import data
 from attnlab.data import digits
 from attnlab.efficient.cost import kv_cache_bytes
 from attnlab.efficient.meter import memory
@@ -281,7 +281,7 @@ def step_products(kind: str, n: int) -> int:
 
 def recorded() -> dict[str, Any]:
     """The record of all runs by book/tools/train_defaults.py."""
-    return json.loads((files("attnlab.data") / "defaults.json").read_text("utf-8"))
+    return data.recorded("defaults.json")
 
 
 def load(task: str, kind: str) -> nn.Module:

@@ -17,7 +17,6 @@ head, and its model makes no mistake.  `induction_score` is that pattern.  What 
 another offset, or the same one and another token in the place of the previous occurrence.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.resources import as_file, files
@@ -27,6 +26,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attnlab import data
 from attnlab.evidence import captured, edited
 from attnlab.heads import MultiHeadAttention
 from attnlab.models._fit import fit
@@ -336,4 +336,4 @@ def restore(kind: str, path: Path) -> AttentionOnly:
 
 def recorded() -> dict:
     """What `book/tools/train_induction.py` wrote; it says there what each number is."""
-    return json.loads((files("attnlab.data") / "induction.json").read_text("utf-8"))
+    return data.recorded("induction.json")

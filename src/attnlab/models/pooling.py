@@ -10,7 +10,6 @@ billions of weights.  This one has 76,000 and reads 64 letters: it shows the pro
 The texts are `snippets.movies()`, which the course does not ship: see `snippets.missing()`.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from copy import deepcopy
@@ -21,6 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attnlab import data
 from attnlab.efficient import pool_heads
 from attnlab.heads import MultiHeadAttention
 from attnlab.models import snippets
@@ -238,7 +238,7 @@ def recorded() -> dict:
                    With 8 heads, it is the model itself, trained on as long
     ngram          what `ngram_loss` says of the same letters
     """
-    return json.loads((files("attnlab.data") / "pooling.json").read_text("utf-8"))
+    return data.recorded("pooling.json")
 
 
 def restore(n_kv_heads: int, path: Path) -> CharLM:

@@ -17,7 +17,6 @@ All kinds of `Recaller` have the same weights to learn.  They differ in attentio
 `reading_errors` needs no training: it says what a state of a fixed size can give back at best.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from importlib.resources import as_file, files
@@ -28,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attnlab import data
 from attnlab.core import attention
 from attnlab.efficient import elu_plus_one, linear_attention
 from attnlab.models._fit import fit
@@ -211,7 +211,7 @@ def restore(kind: str, path: Path) -> Recaller:
 
 def recorded() -> dict:
     """What `book/tools/train_recall.py` wrote: shares of right answers, a list over `pairs` for each model."""
-    return json.loads((files("attnlab.data") / "recall.json").read_text("utf-8"))
+    return data.recorded("recall.json")
 
 
 # ---------------------------------------------------------------------------------------------------- without training

@@ -12,12 +12,12 @@ judges the choice.
 Losses are in nats; a guess of one half costs ln 2 = .693.
 """
 
-import json
 from collections.abc import Iterable, Sequence
-from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from attnlab import data
 
 if TYPE_CHECKING:
     from attnlab.models.minilm import MiniLM
@@ -108,4 +108,4 @@ def recorded() -> dict:
 
     A `standard_error` is that of the mean change of the log-loss from the intact model, text by text.
     """
-    return json.loads(resources.files("attnlab.data").joinpath("head_removal.json").read_text("utf-8"))
+    return data.recorded("head_removal.json")

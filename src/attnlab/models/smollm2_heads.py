@@ -19,16 +19,15 @@ Losses are in nats for each token.
 """
 
 import copy
-import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attnlab import data
 from attnlab.evidence.patching import captured, edited
 from attnlab.heads import split
 from attnlab.models.smollm2 import D_HEAD, D_MODEL, N_HEADS, N_LAYERS, turns
@@ -59,7 +58,7 @@ HEADS: list[Head] = [(layer, head) for layer in range(N_LAYERS) for head in rang
 
 def recorded() -> dict:
     """What `book/tools/smollm2_heads.py` wrote; each measurement says there what it is."""
-    return json.loads(resources.files("attnlab.data").joinpath("smollm2_heads.json").read_text("utf-8"))
+    return data.recorded("smollm2_heads.json")
 
 
 # ---------------------------------------------------------------------------------------------------------- the texts

@@ -9,16 +9,14 @@
 Losses are in nats for each token; a guess among all 49152 tokens costs ln 49152 = 10.80.
 """
 
-import json
 from collections.abc import Iterable
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnlab import masks
+from attnlab import data, masks
 from attnlab.models import snippets
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ SENTENCES_APART = 900  # from the beginning of one passage to that of the next
 
 def recorded() -> dict:
     """What `book/tools/smollm2_measures.py` wrote; each measurement says there what it is."""
-    return json.loads(resources.files("attnlab.data").joinpath("smollm2.json").read_text("utf-8"))
+    return data.recorded("smollm2.json")
 
 
 def passages(model: "SmolLM2", number: int, n: int) -> Tensor:
