@@ -2,6 +2,7 @@
 
 import json
 import sys
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def test_the_record_is_that_of_its_script():
     assert RECORD["removed"]["random_k"] == list(head_removal.RANDOM_STEPS)
     asked = [(name, k) for k, names in head_removal.REFITTED.items() for name in names]
     assert [(found["order"], found["k"]) for found in RECORD["refitted"]] == asked
-    text = (Path(removal.resources.files("attnlab.data")) / "head_removal.json").read_text("utf-8")
+    text = (resources.files("attnlab.data") / "head_removal.json").read_text("utf-8")
     assert text == head_removal.as_text(json.loads(text))  # not edited by hand
 
 
