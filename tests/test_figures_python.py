@@ -17,6 +17,7 @@ import pytest
 import attnlab
 from attnlab import figures, heads
 from attnlab.figures import _static
+from attnlab.figures._script import lean
 from attnlab.figures._static.masking import SCORES
 
 FIGURES = {name: getattr(figures, name) for name in figures.NAMES}
@@ -67,6 +68,27 @@ def test_script_is_one_guarded_function_without_imports_or_addresses(name):
     assert f"if (customElements.get('{figures.tag(name)}')) return;" in script
     assert not re.search(r"\bimport\b|\bfetch\b|https?:|XMLHttpRequest|\beval\b|</script", script)
     assert not re.search(r"^(//|\s)", script, re.MULTILINE), "no comment lines, no indentation"
+
+
+def test_a_lean_script_has_the_same_tokens():
+    source = """  // a remark
+const a = b - -c + +d, f = (x) => x / 2 / y; // another
+  let r = /[/ ]+ \\/ /g.test(`a  ${ f({ n: 1 }) + `in ${ a }` }  // b`), s = 'it // is';
+class A { static p = 1;
+  #q() { return typeof r in s; }
+}
+"""
+    expected = """const a=b- -c+ +d,f=(x)=>x/2/y;
+let r=/[/ ]+ \\/ /g.test(`a  ${f({n:1})+`in ${a}`}  // b`),s='it // is';
+class A{static p=1;
+#q(){return typeof r in s;}}
+"""
+    assert lean(source) == expected and lean(expected) == expected
+
+
+def test_no_comment_is_left(name):
+    code = re.sub(r"`[^`]*`|'[^'\n]*'", "", figures.script(name))
+    assert "//" not in code and "/*" not in figures.script(name)
 
 
 def test_a_script_weighs_a_few_kilobytes(name):

@@ -24,7 +24,7 @@ EXTREMES = [
     for sentence in "012"
     for layer, head in ((0, 2), (5, 11), (0, 3), (2, 7))
 ]
-TAB_ORDER = ["DIV"] + ["INPUT"] * 3 + ["BUTTON"] * 3 + ["DIV"]
+TAB_ORDER = ["DIV"] + ["INPUT"] * 4 + ["BUTTON"] * 3 + ["DIV"]
 STILL = ("previous token 1.00 (0.11; 0.08)", "[CLS] or [SEP] 0.17 (0.55; 0.17)")
 
 
@@ -37,7 +37,7 @@ def measured(weights):
 
 
 def chosen(page):
-    return page.locator("attn-heads").evaluate("({ state: s, query }) => [s.layer, s.head, +s.sentence, query]")
+    return page.locator("attn-heads").evaluate("({ state: s }) => [s.layer, s.head, +s.sentence, s.query]")
 
 
 def table(page):
@@ -226,7 +226,7 @@ def test_heads_by_touch(show):
     page.get_by_role("gridcell", name="layer 4, head 9").tap()
     page.wait_for_function("document.querySelector('attn-heads').state.layer === 4")
     query(page, 6).tap()
-    page.wait_for_function("document.querySelector('attn-heads').query === 6")
+    page.wait_for_function("document.querySelector('attn-heads').state.query === 6")
     assert chosen(page) == [4, 9, 0, 6] and written(page, "heads", "q") == "the"
 
 

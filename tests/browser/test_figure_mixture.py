@@ -77,7 +77,7 @@ def test_slider_by_keyboard(show):
     assert written(page, "mixture", "p1") == "50.0 %"
     page.keyboard.press("End")
     assert state(page, "mixture")["q1"] == 3
-    assert slider.get_attribute("aria-valuetext") == "3.0. Weights 89.3 % and 10.7 %. Output [1.786, 0.428]"
+    assert slider.get_attribute("aria-valuetext") == "3.0"
 
 
 def place(page, q1, q2):
@@ -144,7 +144,7 @@ def test_arrow_keys_move_the_tip_and_stay_in_the_figure(show):
     for key in ("ArrowRight", "ArrowUp", "Shift+ArrowUp", "ArrowLeft", "ArrowLeft", "ArrowDown"):
         page.keyboard.press(key)
     assert state(page, "mixture") == {"q1": 0.9, "q2": 0.5}
-    assert handle.get_attribute("aria-valuetext") == "Query [0.9, 0.5]. Weights 57.0 % and 43.0 %"
+    assert handle.get_attribute("aria-valuetext") == "Query [0.9, 0.5]"
     page.keyboard.press("a")
     assert page.evaluate("heard.filter((key) => key !== 'Shift')") == ["a"], "a book turns its pages on arrow keys"
     host = page.locator("attn-mixture")

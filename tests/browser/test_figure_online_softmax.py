@@ -55,12 +55,12 @@ def test_a_forgotten_factor_is_wrong_where_a_later_tile_brings_a_larger_score(sh
 def test_the_steps_of_the_text(show):
     page = show(figures.online_softmax(read=0))
     assert written(page, NAME, "m") == "−∞" and "nothing read" in text(page, NAME)
-    slider = page.get_by_role("slider", name="read up to key")
+    slider = page.get_by_role("slider", name="keys read")
     slider.press("ArrowRight")
     assert [written(page, NAME, slot) for slot in ("m", "total", "output")] == ["3", "1.1353", "0.8808"]
     slider.press("End")
-    assert written(page, NAME, "f1") == "m: max(3, 5, 1) = 5,  factor e^(3 − 5) = 0.1353"
-    assert written(page, NAME, "f2") == "ℓ: 1.5530 · 0.1353 + 1.0183 = 1.2285"
+    assert written(page, NAME, "f1") == "m = max(3, 5, 1) = 5,  factor e^(3 − 5) = 0.1353"
+    assert written(page, NAME, "f2") == "ℓ = 1.5530 · 0.1353 + 1.0183 = 1.2285"
     assert written(page, NAME, "output") == written(page, NAME, "right") == "3.5382"
     page.get_by_label("forget the factor").check()
     assert written(page, NAME, "output") == "2.3244" and written(page, NAME, "right") == "3.5382"

@@ -146,10 +146,14 @@ def test_saturation_by_keyboard(show):
     assert written(page, "saturation", "l1") == f"{values['scaled']['largest']:.3f}"
     draw.press("ArrowLeft")
     assert state(page, "saturation") == {"power": 10, "draw": 6} and written(page, "saturation", "draw") == "6 of 64"
-    assert draw.get_attribute("aria-valuetext") == (
-        "6 of 64. Unscaled: largest weight > 0.999, Jacobian norm < 0.001. "
-        "Scaled: largest weight 0.240, Jacobian norm 0.327"
+    assert draw.get_attribute("aria-valuetext") == "6 of 64"
+    spoken = "document.querySelector('attn-saturation').shadowRoot.querySelector('[role=status]').textContent"
+    page.wait_for_function(f"{spoken}.includes('0.240')")
+    assert page.evaluate(spoken) == (
+        "Unscaled: largest weight > 0.999, Jacobian norm < 0.001. Scaled: largest weight 0.240, Jacobian norm 0.327"
     )
+    bars = page.get_by_role("img").first.get_attribute("aria-label")
+    assert bars.count(",") == 16 and bars.count("> 0.999") == 1 and "1.000" not in bars
 
 
 def test_saturation_by_mouse(show):

@@ -188,7 +188,7 @@ def test_split_merge_by_keyboard(show):
     assert page.evaluate("scrollY") == 0, "the keys move the number, and the page stays"
     board = page.get_by_role("slider", name="number of x")
     assert board.get_attribute("aria-valuenow") == "8"
-    assert board.get_attribute("aria-valuetext").startswith("b0 is in heads[0, 1, 0] and in merged[1, 0]. Head 0 holds")
+    assert board.get_attribute("aria-valuetext") == "b0"
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Tab")

@@ -1,15 +1,39 @@
 """The live figures in a real browser: what holds for every one. Its own tests and facts: `test_figure_NAME.py`."""
 
 import importlib
+import io
 from math import sqrt
 
 import pytest
 from conftest import PHONE
 from figure_page import figure, state, text
+from matplotlib import pyplot
 
 from attnlab import figures
 
 FACTS = {name: importlib.import_module(f"test_figure_{name}") for name in figures.NAMES}
+# What is pressed beside the controls of the base: each at least a fingertip wide.
+TAPPED = {
+    "masking": ".cell",
+    "split_merge": "[ref=x] .cell",
+    "online_softmax": ".key",
+    "rankings": "tbody tr",
+    "heads": ".rows div",  # a slider chooses the same
+}
+# The tallest that a card may be on a phone, in CSS pixels: 390 wide, 320 wide.
+TALLEST = {
+    "mixture": (720, 780),
+    "sharpness": (850, 880),
+    "saturation": (690, 740),
+    "masking": (680, 740),
+    "scoring": (650, 670),
+    "split_merge": (844, 930),
+    "heads": (940, 970),
+    "kv_cache": (690, 740),
+    "online_softmax": (680, 800),
+    "null_space": (700, 730),
+    "rankings": (760, 780),
+}
 DARK, LIGHT = "rgb(20, 24, 30)", "rgb(255, 255, 255)"
 PHONE_320 = PHONE | {"viewport": {"width": 320, "height": 640}}
 
@@ -40,6 +64,91 @@ def test_everything_is_reached_by_tab(show, name):
         )
     expected = FACTS[name].TAB_ORDER
     assert reached[: len(expected)] == expected and reached[len(expected)] is None
+
+
+def test_every_stop_of_the_tab_key_shows_itself_and_leaves_its_label_alone(show, name):
+    page = show(figure(name))
+    card = page.locator(f"{figures.tag(name)} .card")
+    labels = card.locator(".slider > :not(input)")
+    free, plain = [label.screenshot() for label in labels.all()], card.screenshot()
+    for _ in FACTS[name].TAB_ORDER:
+        page.keyboard.press("Tab")
+        assert card.screenshot() != plain
+        if card.locator("input[type=range]:focus").count():
+            assert [label.screenshot() for label in labels.all()] == free
+
+
+def test_a_slider_has_a_name_and_says_its_value(show, name):
+    page = show(figure(name))
+    for slider in page.locator(figures.tag(name)).get_by_role("slider").all():
+        said = slider.get_attribute("aria-valuetext")
+        assert slider.evaluate("el => el.ariaLabel || el.labels[0].textContent")
+        assert said and len(said) < 30, "the summary is spoken by the status, once"
+        before = slider.evaluate("el => el.value ?? ''")
+        for key in ("ArrowRight", "ArrowLeft", "ArrowLeft"):
+            slider.press(key)
+            if name != "null_space" and slider.evaluate("el => el.value ?? ''") != before:
+                assert slider.get_attribute("aria-valuetext") != said
+
+
+def test_what_changes_is_spoken_once_and_nothing_runs_on(show, name, watched_page):
+    watched_page.page.clock.install()
+    page = show(figure(name))
+    page.clock.pause_at(page.evaluate("Date.now()") + 5000)
+    host = page.locator(figures.tag(name))
+    host.evaluate(
+        """(el, states) => {
+      window.said = 0;
+      const live = el.shadowRoot.querySelector('[role=status]');
+      new MutationObserver(() => said++).observe(live, { characterData: true, subtree: true });
+      for (const state of states) el.change(state);
+      el.change(states[1]);
+    }""",
+        FACTS[name].EXTREMES,
+    )
+    page.clock.run_for(600)
+    assert page.evaluate("said") == 0
+    page.clock.run_for(200)
+    assert page.evaluate("said") == 1
+    page.evaluate("""() => { window.waits = 0;
+      for (const f of ['setTimeout', 'setInterval', 'requestAnimationFrame', 'requestIdleCallback']) {
+        const real = window[f];
+        window[f] = (...all) => { waits++; return real.apply(window, all); };
+      } }""")
+    page.clock.run_for(5000)
+    assert page.evaluate("[said, waits]") == [1, 0]
+
+
+def test_only_what_changes_is_drawn(show, name):
+    page = show(figure(name))
+    counts = page.locator(figures.tag(name)).evaluate(
+        """(el, [a, b]) => {
+      let draws = 0;
+      const { draw } = el;
+      el.draw = (...all) => { draws++; return draw.apply(el, all); };
+      const count = (act) => { draws = 0; act(); return draws; };
+      el.change(a);
+      const input = el.shadowRoot.querySelector('input[type=range]');
+      return [count(() => el.change(b)), count(() => el.change(b)), count(() => el.change({ ...el.state })),
+        input ? count(() => input.dispatchEvent(new Event('input', { bubbles: true }))) : 0];
+    }""",
+        [FACTS[name].EXTREMES[0], FACTS[name].EXTREMES[-1]],
+    )
+    assert counts == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["masking", "heads", "rankings"])
+def test_a_mouse_that_stays_on_one_thing_draws_nothing(show, name):
+    page = show(figure(name))
+    page.locator(figures.tag(name)).evaluate("""el => {
+      const { draw } = el;
+      window.draws = 0;
+      el.draw = (...all) => { draws++; return draw.apply(el, all); };
+    }""")
+    box = page.locator(f"{figures.tag(name)} {TAPPED[name]}").nth(7).bounding_box()
+    for step in range(12):
+        page.mouse.move(box["x"] + 4 + step * (box["width"] - 8) / 12, box["y"] + 5 + step * (box["height"] - 10) / 12)
+    assert page.evaluate("draws") == 1
 
 
 # --- the page around it ----------------------------------------------------------------------------------------------
@@ -77,6 +186,45 @@ def test_attributes_from_outside(show):
         "el => { el.removeAttribute('masked'); el.setAttribute('temperature', '0'); el.setAttribute('copies', '2.6') }"
     )
     assert state(page, "sharpness") == {"temperature": 0.1, "delta": sqrt(0.5), "copies": 3, "masked": False}
+
+
+def test_a_bad_attribute_is_named_in_the_figure(show, name):
+    page = show(figure(name))
+    host, fault = page.locator(figures.tag(name)), page.locator(f"{figures.tag(name)} .fault")
+    assert not fault.is_visible()
+    for attribute in host.evaluate("el => el.constructor.observedAttributes"):
+        control = host.evaluate("(el, name) => el.constructor.controls[name] ?? { max: 0 }", attribute)
+        if "max" not in control and "options" not in control:
+            continue  # there or not there: no value is bad
+        for value in ("nonsense", "", "1e9"):
+            host.evaluate("(el, [name, value]) => el.setAttribute(name, value)", [attribute, value])
+            assert f'{attribute}="{value}" is not ' in fault.inner_text()
+            assert "NaN" not in text(page, name) and "undefined" not in text(page, name)
+        host.evaluate("(el, name) => el.removeAttribute(name)", attribute)
+        assert not fault.is_visible()
+
+
+@pytest.mark.parametrize("name", ["heads", "kv_cache", "rankings"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda html: (
+            html.replace(" data-heads=", " data-x=")
+            .replace(" data-tables=", " data-x=")
+            .replace(" data-rankings=", " data-x=")
+        ),
+        lambda html: html.replace("='{", "='").replace('="{', '="').replace("='[", "='").replace('="[', '="'),
+    ],
+    ids=["missing", "damaged"],
+)
+def test_missing_data_leave_the_picture_and_say_so(show, name, damage):
+    html = figure(name)._repr_html_()
+    script, element = html.split("</script>")
+    assert damage(element) != element
+    page = show(script + "</script>" + damage(element))
+    assert f"{figures.tag(name)} cannot start: data-" in page.get_by_role("alert").inner_text()
+    assert page.locator(f"{figures.tag(name)} img").is_visible()
+    page.locator(figures.tag(name)).evaluate("el => { document.body.append(el); el.remove(); }")
 
 
 def test_updates_write_text_and_attributes_and_create_no_node(show, name):
@@ -184,6 +332,20 @@ def test_without_scripts_the_picture_and_the_numbers_stay(show, name):
     assert [words for words in FACTS[name].STILL if words not in caption] == []
 
 
+@pytest.mark.parametrize(
+    "page_options",
+    [{"java_script_enabled": False, "color_scheme": scheme} for scheme in ("light", "dark")],
+    ids=["light", "dark"],
+    indirect=True,
+)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_follows_a_page_that_says_its_scheme(show, name, theme):
+    """And not the system behind it: where a page says nothing, no picture can know, and the system decides."""
+    page = show(figure(name), head=f"<style>:root{{color-scheme:{theme}}}</style>")
+    image = io.BytesIO(page.locator(f"{figures.tag(name)} img").screenshot())
+    assert (sum(pyplot.imread(image)[14, 7, :3]) > 1.5) == (theme == "light")
+
+
 def test_with_scripts_the_fallback_is_hidden(show, name):
     page = show(figure(name))
     assert not page.locator(f"{figures.tag(name)} img").is_visible()
@@ -240,6 +402,20 @@ def test_no_label_covers_another_at_any_value(show, name):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page does not scroll sideways"
 
 
+@pytest.mark.parametrize("page_options", [{}, PHONE], ids=["desktop", "phone"], indirect=True)
+def test_letters_twice_as_large_lose_nothing(show, name):
+    """The reader's own size of letters, and not a zoom: the page stays as wide as it is."""
+    page = show(figure(name), head="<style>:root{font-size:200%}</style>")
+    found = page.locator(figures.tag(name)).evaluate(OVERLAPS, FACTS[name].EXTREMES[:3])
+    assert [one for one in found if "cut off" in one or "wider" in one] == []
+    cut = """el => { const card = el.shadowRoot.querySelector('.card').getBoundingClientRect();
+      return [...el.shadowRoot.querySelectorAll('p, b, td, th, .formula span, label, button')].filter((n) => {
+        const box = n.getBoundingClientRect();
+        return n.checkVisibility() && !n.matches('.sr') && (box.right > card.right || box.left < card.left);
+      }).map((n) => n.textContent); }"""
+    assert page.locator(figures.tag(name)).evaluate(cut) == []
+
+
 @pytest.mark.parametrize("page_options", [PHONE, PHONE_320], indirect=True)
 def test_targets_are_large_enough_for_a_finger(show, name):
     page = show(figure(name))
@@ -248,6 +424,40 @@ def test_targets_are_large_enough_for_a_finger(show, name):
     ).all():
         box = target.bounding_box()
         assert box["height"] >= 40 and box["width"] >= 40
+    others = page.locator(f"{figures.tag(name)} {TAPPED.get(name, 'none')}:visible").all() if name != "heads" else []
+    assert bool(others) == (name in TAPPED and name != "heads")
+    for target in others:
+        box = target.bounding_box()
+        assert box["height"] >= 24 and box["width"] >= 24
+
+
+@pytest.mark.parametrize("page_options", [PHONE, PHONE_320], ids=["390", "320"], indirect=True)
+def test_height_on_a_phone(show, name, request):
+    page = show(figure(name))
+    height = page.locator(f"{figures.tag(name)} .card").bounding_box()["height"]
+    assert height <= TALLEST[name]["390" not in request.node.callspec.id]
+
+
+def test_a_title_and_what_to_do_first_in_one_line(show, name):
+    page = show(figure(name))
+    kind = f"customElements.get('{figures.tag(name)}')"
+    title, first = page.evaluate(f"[{kind}.title, {kind}.first]")
+    line = page.locator(f"{figures.tag(name)} .first")
+    assert line.inner_text() == f"{title}. {first}" and line.bounding_box()["height"] < 25
+    assert title[-1].isalnum() and first.endswith(".")
+    assert page.get_by_role("group", name=title, exact=True).is_visible()
+
+
+@pytest.mark.parametrize("page_options", [{"forced_colors": "active"}], indirect=True)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_forced_colours_are_those_of_the_system(show, name, scheme):
+    page = show(figure(name), "<p style='color:CanvasText;background:Canvas'>text</p>")
+    page.emulate_media(forced_colors="active", color_scheme=scheme)
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    colours = "el => [getComputedStyle(el).color, getComputedStyle(el).backgroundColor]"
+    expected = page.locator("body > p").evaluate(colours)
+    assert expected[0] != expected[1]
+    assert page.locator(f"{figures.tag(name)} .card").evaluate(colours) == expected
 
 
 @pytest.mark.parametrize("page_options", [{"color_scheme": "dark"}, PHONE], ids=["dark", "phone"], indirect=True)

@@ -7,12 +7,12 @@ A figure's HTML carries its whole script (each Colab output is a frame of its ow
 and a caption with the same numbers: what a page without scripts, an untrusted notebook and GitHub show instead.
 """
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from attnlab.figures import _static
+from attnlab.figures._script import lean
 
 __all__ = [
     "NAMES",
@@ -44,6 +44,7 @@ NAMES = (
     "null_space",
     "rankings",
 )
+PLOTTED = ("mixture", "sharpness", "saturation", "scoring")  # those with axes
 DRAGGED = ("mixture", "scoring")  # those with a query that is dragged over a plane
 
 
@@ -57,10 +58,9 @@ def script(name):
     """The JavaScript of a figure: one IIFE that defines its element, at most once a page."""
     if name not in NAMES:
         raise ValueError(f"no figure {name!r}: there are {', '.join(NAMES)}")
-    parts = ("_base.js", *["_query.js"] * (name in DRAGGED), f"{name}.js")
+    parts = ["_base.js", *["_plot.js"] * (name in PLOTTED), *["_query.js"] * (name in DRAGGED), f"{name}.js"]
     source = "".join(files(__package__).joinpath(part).read_text(encoding="utf-8") for part in parts)
-    code = re.sub(r"(?m)^\s*(//.*\n\s*)*| // .*$", "", source)  # no comments, no indentation
-    return f"(() => {{\n'use strict';\nif (customElements.get('{tag(name)}')) return;\n{code}}})();\n"
+    return f"(() => {{\n'use strict';\nif (customElements.get('{tag(name)}')) return;\n{lean(source)}}})();\n"
 
 
 @dataclass(frozen=True, repr=False)

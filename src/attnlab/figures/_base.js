@@ -9,43 +9,37 @@ const softmax = (scores) => {
   return e.map((x) => x / sum);
 };
 
-// A plot is an SVG whose user space is the data, y upwards, stretched over its box.  Letters and handles lie on top as
-// HTML, placed in percent: they keep their size at every width.
-class Plot {
-  constructor(x0, x1, y0, y1) { Object.assign(this, { x0, x1, y0, y1 }); }
-  left(x) { return `${(100 * (x - this.x0)) / (this.x1 - this.x0)}%`; }
-  top(y) { return `${(100 * (this.y1 - y)) / (this.y1 - this.y0)}%`; }
-  mark(x, y, html, kind = '') {
-    return `<span class="mark ${kind}" style="left:${this.left(x)};top:${this.top(y)}">${html}</span>`;
-  }
-  html({ label, x, y, xTicks, yTicks, shapes, marks = '' }) {
-    const grid = xTicks.map((t) => `M${t} ${this.y0}V${this.y1}`) + yTicks.map((t) => `M${this.x0} ${t}H${this.x1}`);
-    return `<div class="plot"><div role="img" aria-label="${label}"><svg preserveAspectRatio="none"
-      viewBox="${this.x0} ${-this.y1} ${this.x1 - this.x0} ${this.y1 - this.y0}"><g transform="scale(1 -1)">
-      <path class="grid" d="${grid.replaceAll(',', '')}"/>${shapes}</g></svg>
-      ${xTicks.map((t) => this.mark(t, this.y0, fixed(t, 0), 'xt')).join('')}
-      ${yTicks.map((t) => this.mark(this.x0, t, fixed(t, t % 1 && 1), 'yt')).join('')}
-      <span class="xl">${x}</span><span class="yl">${y}</span></div>${marks}</div>`;
-  }
-}
-
-// A figure has static `controls` (name → value, min, max, step, label; `log`: the slider moves in powers of ten; with
+// A figure has a static `title` and `first`, what to do first in a few words; static `controls` (name → value, min, max, step, label; `log`: the slider moves in powers of ten; with
 // `options`, names → words, it is a choice of one; without either it is a checkbox), static `presets`, a static pure
-// `compute(state)`, body() for its HTML, ready() for listeners of its own, and draw(state, result), which returns a
+// `compute(state)`, where it has stored numbers `data`, the name of their attribute without data-, and load(numbers);
+// body() for its HTML, ready() for listeners of its own, and draw(state, result), which returns a
 // summary to be spoken.  In the HTML, data-t="name" is a text that this.text() writes, and ref="name" an element kept
 // in this.ref.
 class Figure extends HTMLElement {
   static get observedAttributes() { return ['preset', ...Object.keys(this.controls)]; }
   state = Object.fromEntries(Object.entries(this.constructor.controls).map(([name, c]) => [name, c.value]));
   ref = {};
+  faults = {}; // what is wrong with an attribute: said in the figure
   #texts = {};
 
   attributeChangedCallback(name, _, value) {
     const { controls, presets } = this.constructor, c = controls[name];
-    if (!c) Object.assign(this.state, presets[value]);
-    else if (c.options) this.state[name] = Object.hasOwn(c.options, value) ? value : c.value;
-    else if (c.min === undefined) this.state[name] = value !== null && value !== 'false';
-    else this.state[name] = value && isFinite(value) ? this.#value(c, this.#place(c, +value)) : c.value;
+    const expect = (good, what) => {
+      this.faults[name] = good || value === null ? '' : `${name}="${value}" is not ${what}.`;
+    };
+    const oneOf = (all) => expect(Object.hasOwn(all, value), `one of ${Object.keys(all).join(', ')}`);
+    if (!c) {
+      oneOf(presets);
+      Object.assign(this.state, presets[value]);
+    } else if (c.options) {
+      oneOf(c.options);
+      this.state[name] = Object.hasOwn(c.options, value) ? value : c.value;
+    } else if (c.min === undefined) this.state[name] = value !== null && value !== 'false';
+    else {
+      const [low, high] = [c.min, c.max].map((x) => (c.log ? 10 ** x : x)), number = value?.trim() ? +value : NaN;
+      expect(number >= low && number <= high, `a number from ${low} to ${high}`);
+      this.state[name] = value && isFinite(value) ? this.#value(c, this.#place(c, +value)) : c.value;
+    }
     if (this.isConnected && this.shadowRoot) this.update();
   }
 
@@ -53,7 +47,17 @@ class Figure extends HTMLElement {
   #value = (c, place) => (c.log ? +(10 ** place).toPrecision(3) : c.step === 1 ? Math.round(place) : place);
 
   connectedCallback() {
-    if (!this.shadowRoot) this.#build();
+    if (!this.shadowRoot) {
+      const { data } = this.constructor;
+      try {
+        if (data) this.load(JSON.parse(this.dataset[data]));
+      } catch {
+        if (!this.media) this.insertAdjacentHTML('afterbegin', `<p role="alert">${this.localName} cannot start: data-${
+          data} is missing or damaged. A picture of it follows.</p>`);
+        return void (this.media = {});
+      }
+      this.#build();
+    }
     this.dataset.lmSuppressShortcuts = 'true'; // or JupyterLab takes the arrow keys
     this.media = matchMedia('(prefers-color-scheme: dark)');
     this.media.addEventListener('change', this.theme);
@@ -65,8 +69,8 @@ class Figure extends HTMLElement {
   }
 
   disconnectedCallback() {
-    this.media.removeEventListener('change', this.theme);
-    this.observer.disconnect();
+    this.media.removeEventListener?.('change', this.theme);
+    this.observer?.disconnect();
     cancelAnimationFrame(this.frame);
     clearTimeout(this.timer);
   }
@@ -80,8 +84,8 @@ class Figure extends HTMLElement {
   };
 
   #build() {
-    const { controls, presets } = this.constructor, root = this.attachShadow({ mode: 'open' });
-    const chips = Object.keys(presets).map((p) => `<button type="button" class="chip">${p}</button>`).join('');
+    const { controls, presets, title, first } = this.constructor, root = this.attachShadow({ mode: 'open' });
+    let chips = Object.keys(presets).map((p) => `<button type="button" class="chip">${p}</button>`).join('');
     let sliders = '', checks = '', choices = '';
     for (const [id, c] of Object.entries(controls)) {
       if (c.options) choices += `<div class="chips pick" role="radiogroup" aria-label="${c.label}">${
@@ -92,9 +96,11 @@ class Figure extends HTMLElement {
       else sliders += `<div class="slider"><label for="${id}">${c.label}</label><b data-t="${id}"></b>
         <input type="range" id="${id}" min="${c.min}" max="${c.max}" step="${c.step}"></div>`;
     }
-    root.innerHTML = `<style>${CSS}</style><div class="card" ref="card">${this.body(`<div class="controls">${choices}
-      <div class="sliders">${sliders}</div><div class="chips" role="group" aria-label="presets">${chips}${checks}</div>
-      </div>`)}<p class="sr" role="status" data-t="live"></p></div>`;
+    if (sliders) sliders = `<div class="sliders">${sliders}</div>`;
+    if (chips + checks) chips = `<div class="chips" ${chips && 'role="group" aria-label="presets"'}>${chips}${checks}</div>`;
+    root.innerHTML = `<style>${CSS}</style><div class="card" ref="card" role="group" aria-label="${title}"><p
+      class="first"><b>${title}.</b> ${first}</p><p class="fault" role="alert" data-t="fault"></p>${
+      this.body(`<div class="controls">${choices}${sliders}${chips}</div>`)}<p class="sr" role="status" data-t="live"></p></div>`;
     for (const el of root.querySelectorAll('[ref]')) this.ref[el.getAttribute('ref')] = el;
     for (const el of root.querySelectorAll('[data-t]'))
       (this.#texts[el.dataset.t] ??= []).push(el.appendChild(document.createTextNode('')));
@@ -112,9 +118,10 @@ class Figure extends HTMLElement {
     });
   }
 
-  // A change by the reader: drawn at once, told to the page.
+  // A change by the reader: drawn at once, told to the page.  What changes nothing is not drawn.
   change(changes) {
     cancelAnimationFrame(this.frame);
+    if (Object.keys(changes).every((name) => changes[name] === this.state[name])) return;
     Object.assign(this.state, changes);
     const detail = { ...this.state, ...this.update() };
     this.dispatchEvent(new CustomEvent('attn-change', { bubbles: true, composed: true, detail }));
@@ -143,11 +150,12 @@ class Figure extends HTMLElement {
   update() {
     const { controls, presets, compute } = this.constructor, { state } = this, result = compute(state);
     const summary = this.draw(state, result);
+    this.text({ fault: Object.values(this.faults).filter(Boolean).join(' ') });
     for (const i of this.inputs) {
       if (i.type !== 'range') i.checked = i.name ? state[i.name] === i.value : state[i.id];
       else {
         i.value = this.#place(controls[i.id], state[i.id]);
-        i.setAttribute('aria-valuetext', `${i.previousElementSibling.textContent}. ${summary}`);
+        i.setAttribute('aria-valuetext', i.previousElementSibling.textContent); // the summary is spoken once, below
       }
     }
     for (const b of this.buttons)
@@ -164,6 +172,8 @@ class Figure extends HTMLElement {
   }
 }
 
+// The ring of a slider goes around its thumb, and leaves its label alone.  Where the system sets the colours, they stand in
+// for the figure's own.  A letter twice as large on a phone leaves room for a smaller drawing only.
 const CSS = `
 .card{--bg:#fff;--ink:#1c2530;--dim:#5a6673;--line:#dfe4ea;--soft:#f3f5f8;--k1:#0a66b0;--k2:#b44a00;
   container-type:inline-size;box-sizing:border-box;max-width:46rem;margin:1rem 0;padding:1rem;
@@ -173,28 +183,25 @@ const CSS = `
 @media screen{.dark{--bg:#14181e;--ink:#e8edf3;--dim:#a3afbb;--line:#343c46;--soft:#212831;--k1:#6db5f7;--k2:#ffa45c;
   color-scheme:dark}}
 :host{display:block}:host([hidden]){display:none}
-p{margin:0}.h{font-size:.8125rem;color:var(--dim)}.h+*{font-size:.9375rem;font-weight:600;white-space:nowrap}
+@media screen and (forced-colors:active){.card,.dark{--bg:Canvas;--ink:CanvasText;--dim:CanvasText;--line:GrayText;
+  --soft:Canvas;--k1:LinkText;--k2:CanvasText}.chip{border-color:CanvasText}}
+@media(max-width:24rem){.card{padding:.75rem .6rem}}
+p{margin:0}.first{margin-bottom:.5rem}.first b{white-space:normal}.fault:empty{display:none}
+.fault{margin-bottom:.5rem;padding-left:.5rem;border-left:4px solid var(--k2)}.h{font-size:.8125rem;color:var(--dim)}.h+*{font-size:.9375rem;font-weight:600;white-space:nowrap}
 .formula{margin-top:.75rem;padding:.5rem .75rem;border-radius:.4rem;background:var(--soft)}
 .formula p+p{margin-top:.2rem}.formula span,.nw{white-space:nowrap}sup{line-height:0;font-size:.78em}
 .caption{margin-top:.75rem;color:var(--dim);font-size:.8125rem}
 .c1{color:var(--k1)}.c2{color:var(--k2)}b{font-weight:600;white-space:nowrap}
-.plot{position:relative;margin:1.5rem 0 2.1rem 1.25rem}
-.plot svg{position:absolute;inset:0;width:100%;height:100%;overflow:visible}
-.plot [role=img]{position:absolute;inset:0}
 path,line{fill:none;stroke:currentColor;stroke-width:1.5px;vector-effect:non-scaling-stroke}
-.grid{stroke:var(--line);stroke-width:1px}.dash{stroke-dasharray:4 3;stroke:var(--dim)}
+.dash{stroke-dasharray:4 3;stroke:var(--dim)}
 .mark{position:absolute;transform:translate(-50%,-50%);white-space:nowrap}
-.xt,.yt,.xl,.yl{font-size:.6875rem;line-height:1;color:var(--dim);white-space:nowrap}
-.xt{transform:translate(-50%,.35rem)}.yt{transform:translate(calc(-100% - .35rem),-50%)}
-.xl,.yl{position:absolute;left:0}.xl{right:0;top:calc(100% + 1.2rem);text-align:center}.yl{bottom:calc(100% + .4rem)}
-.halo{text-shadow:0 0 2px var(--bg),0 0 2px var(--bg),0 0 3px var(--bg),0 0 4px var(--bg)}
 .disk{width:1.5rem;height:1.5rem;border-radius:50%;text-align:center;font-weight:600;line-height:1.45rem;
   background:var(--ink);color:var(--bg);box-shadow:0 0 0 2px var(--bg)}
 .f1,.f2{background:var(--k1)}.f2{background:repeating-linear-gradient(135deg,var(--k2) 0 4px,var(--bg) 4px 6px);
   box-shadow:inset 0 0 0 1.5px var(--k2)}
 .controls{margin-top:.5rem}.sliders{display:flex;flex-wrap:wrap;gap:.5rem 1.5rem}
 .slider{flex:1 9rem;display:grid;grid-template-columns:1fr auto}
-input[type=range]{grid-column:1/3;width:100%;height:2.5rem;margin:-.5rem 0 0;background:none;cursor:pointer;
+input[type=range]{grid-column:1/3;width:100%;height:2.5rem;margin:-.35rem 0 0;background:none;cursor:pointer;
   appearance:none}
 ::-webkit-slider-runnable-track{height:4px;border-radius:2px;background:var(--dim)}
 ::-moz-range-track{height:4px;border-radius:2px;background:var(--dim)}
@@ -212,5 +219,11 @@ input[type=range]{grid-column:1/3;width:100%;height:2.5rem;margin:-.5rem 0 0;bac
 .pick{gap:.25rem;margin-bottom:.5rem}.pick input{position:absolute;opacity:0}
 .pick :has(:checked){background:var(--ink);color:var(--bg)}
 :focus-visible,.pick :has(:focus-visible){outline:3px solid var(--k1);outline-offset:2px}
+input[type=range]:focus-visible{outline:0}
+:focus-visible::-webkit-slider-thumb{outline:3px solid var(--k1);outline-offset:1px}
+:focus-visible::-moz-range-thumb{outline:3px solid var(--k1);outline-offset:1px}
+@container(max-width:36rem){.first{font-size:.8125rem}}
+@container(max-width:20rem){.chip{padding:0 .6rem}.chips{gap:.4rem}.slider{flex-basis:6.5rem}}
+@container(max-width:15rem){.card>:not(p,style,.formula,.controls){zoom:.6}.formula *{white-space:normal!important}}
 .sr{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 @media print{.controls{display:none}.card{break-inside:avoid}}`;

@@ -39,21 +39,24 @@ const paint = (canvas, { tokens: { length: n }, weights }, k) => { // a pixel fo
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 class Heads extends Figure {
+  static title = '72 heads of a real model';
+  static first = 'Click a head, then a query.';
   static controls = {
     layer: { value: 0, min: 0, max: LAYERS - 1, step: 1, label: 'layer' },
     head: { value: 2, min: 0, max: HEADS - 1, step: 1, label: 'head' },
+    query: { value: 3, min: 0, max: 12, step: 1, label: 'query' },
     sentence: { value: '0', options: { 0: '1', 1: '2', 2: '3' }, label: 'sentence' },
   };
   static presets = { 'previous token': { layer: 0, head: 2 }, sink: { layer: 2, head: 7 },
     even: { layer: 0, head: 3 } };
   static compute = compute;
-  query = 3;
   glide = this.change; // between two heads lies nothing
 
-  connectedCallback() {
-    this.state.data ??= JSON.parse(this.dataset.heads).map(({ tokens, weights }) =>
+  static data = 'heads';
+
+  load(sentences) {
+    this.state.data = sentences.map(({ tokens, weights }) =>
       ({ tokens, weights: Uint8Array.from(atob(weights), (c) => c.charCodeAt()) }));
-    super.connectedCallback();
   }
 
   body(controls) {
@@ -65,7 +68,8 @@ class Heads extends Figure {
       .row{display:grid;grid-template-columns:.9rem repeat(12,1fr);gap:4px;margin-top:4px;text-align:center;
       align-items:center}.row canvas{aspect-ratio:1.1}.row canvas,.rows div{cursor:pointer}
       canvas{width:100%;image-rendering:pixelated;background:#0a66b012;color:#1c2530}
-      @media screen{.dark canvas{filter:invert(1) hue-rotate(180deg)}}[aria-selected=true]{outline:2px solid}
+      @media screen{.dark canvas{filter:invert(1) hue-rotate(180deg)}}
+      @media(forced-colors:active){.card canvas{background:#fff;color:LinkText;filter:none}}[aria-selected=true]{outline:2px solid}
       .map{--l:4rem;display:grid;grid-template-columns:2fr 1fr;gap:.25rem .75rem;line-height:1;
       align-content:start}.map p{place-self:end start;line-height:1.3}
       .cols{display:grid;grid-template-columns:var(--l) repeat(var(--n),minmax(0,1fr))}
@@ -75,9 +79,8 @@ class Heads extends Figure {
       .rows div,.list div{position:relative;display:flex;align-items:center;justify-content:space-between;
       padding:0 .25rem}.list div{margin-bottom:1px;background:linear-gradient(color-mix(in srgb,var(--k1) 30%,var(--bg))
       0 0) 0/var(--w) 100% no-repeat var(--soft)}.cols span:empty,.rows :has(:empty),.list :has(:empty){display:none}
-      .pick::before{content:"sentence"}.pick{align-items:center;margin:0}.pick .chip{min-width:2.5rem;
-      justify-content:center}.slider{display:flex;align-items:center;gap:.5rem;flex-basis:10rem}
-      .slider input{flex:1;min-width:0;margin:0}.sliders{gap:0 1rem}
+      .pick::before{content:"sentence"}.pick{align-items:center;margin:0 0 .5rem}.pick .chip{min-width:2.5rem;
+      justify-content:center}.sliders{display:grid;grid-template-columns:1fr 1fr 1.2fr;gap:0 1rem}
       table{width:100%;border-collapse:collapse}th,td{padding:.1rem .4rem .1rem 0;font-weight:400;line-height:1.2;
       text-align:left}
       tr+tr th{white-space:nowrap}:is(th,td):nth-child(2){width:50%}
@@ -105,10 +108,11 @@ class Heads extends Figure {
     picking: the presets are picked. A name for a head is a hypothesis.</p>`;
   }
 
-  draw({ data, layer, head, sentence }, { weights, measures }) {
+  draw({ data, layer, head, sentence, query }, { weights, measures }) {
     const { ref, thumbs } = this, { tokens } = data[sentence], n = tokens.length, here = HEADS * layer + head;
-    const q = this.query = Math.min(this.query, n - 1), row = weights[q], shares = row.map(two);
-    const texts = { layer, head, q: tokens[q] };
+    const q = this.state.query = Math.min(query, n - 1), row = weights[q], shares = row.map(two);
+    const texts = { layer, head, q: tokens[q], query: tokens[q] };
+    this.inputs.find((i) => i.id === 'query').max = n - 1;
     if (this.shown !== (this.shown = sentence)) thumbs.forEach((el, k) => paint(el, data[sentence], k));
     paint(ref.big, data[sentence], here);
     thumbs.forEach((el, k) => { el.ariaSelected = k === here; });
@@ -140,10 +144,7 @@ class Heads extends Figure {
       [...this.shadowRoot.querySelectorAll(kind)]);
     Object.assign(this, { thumbs, options, lines });
     const pick = (layer, head) => this.change({ layer: clamp(layer, 0, LAYERS - 1), head: clamp(head, 0, HEADS - 1) });
-    const look = (q) => {
-      this.query = clamp(q, 0, data[this.state.sentence].tokens.length - 1);
-      this.update();
-    };
+    const look = (q) => this.change({ query: clamp(q, 0, data[this.state.sentence].tokens.length - 1) });
     grid.onclick = ({ target }) => {
       const k = thumbs.indexOf(target);
       if (k >= 0) pick(Math.floor(k / HEADS), k % HEADS);
@@ -157,7 +158,7 @@ class Heads extends Figure {
       const [down, right] = STEPS[e.key];
       e.preventDefault();
       if (e.currentTarget === grid) pick(this.state.layer + down, this.state.head + right);
-      else look(this.query + down + right);
+      else look(this.state.query + down + right);
     };
   }
 }

@@ -34,6 +34,8 @@ const place = (bytes) => clamp((Math.log2(bytes) - FROM) / (TO - FROM), 0, 1) * 
 const join = (list, html) => list.map(html).join('');
 
 class KVCache extends Figure {
+  static title = 'Bytes of a KV cache';
+  static first = 'Choose a model, move a slider.';
   static controls = { // as Llama-3-70B
     heads: { value: 64, min: 1, max: 128, step: 1, label: 'query heads' },
     share: { value: 3, min: 0, max: 15, step: 1, label: 'KV heads' },
@@ -47,18 +49,16 @@ class KVCache extends Figure {
   static presets = {}; // the models are a list to choose from
   static compute = compute;
 
-  connectedCallback() {
-    if (!this.tables) {
-      this.tables = JSON.parse(this.dataset.tables);
-      this.state.cards = this.tables.cards.map((card) => card[2] * 2 ** 20);
-      const { models } = this.tables;
-      for (const name in models) {
-        const [layers, heads, kv, d, window, context] = models[name];
-        models[name] = { heads, share: divisors(heads).indexOf(kv), d, layers,
-          window: window ? Math.log2(window) : NONE, context: Math.log2(context) };
-      }
+  static data = 'tables';
+
+  load(tables) {
+    const { models, cards } = this.tables = tables;
+    this.state.cards = cards.map((card) => card[2] * 2 ** 20);
+    for (const name in models) {
+      const [layers, heads, kv, d, window, context] = models[name];
+      models[name] = { heads, share: divisors(heads).indexOf(kv), d, layers,
+        window: window ? Math.log2(window) : NONE, context: Math.log2(context) };
     }
-    super.connectedCallback();
   }
 
   attributeChangedCallback(...change) {
@@ -87,7 +87,7 @@ class KVCache extends Figure {
       .chart i{position:absolute;inset:1.75rem auto 1rem var(--x);border-left:2px dotted}
       .chart .mark{left:var(--x);top:var(--y);transform:translate(-50%);font-size:.6875rem;line-height:1}
       .chart .xt{top:auto;bottom:0}.sliders{display:grid;grid-template-columns:repeat(4,1fr);gap:.25rem 1rem}
-      .chips:empty{display:none}table{width:100%;border-collapse:collapse;line-height:1.3}
+      table{width:100%;border-collapse:collapse;line-height:1.3}
       th,td{width:18%;padding:.1rem 0 .1rem .4rem;border-top:1px solid var(--line);text-align:right;font-weight:400}
       :is(th,td):first-child{width:auto;padding-left:0;text-align:left}
       thead th{border:0;font-size:.6875rem;color:var(--dim);vertical-align:bottom}thead b{display:block;color:var(--ink)}
@@ -95,8 +95,8 @@ class KVCache extends Figure {
       @container(max-width:36rem){.sliders{grid-template-columns:repeat(3,1fr);gap:0 .75rem;font-size:.8125rem}
       .slider input{margin:-.65rem 0 -.35rem}table{font-size:.8125rem}th,td{width:auto}thead th{white-space:nowrap}
       .controls,.formula{margin-top:.25rem}.caption{margin-top:.4rem}}
-      @container(max-width:19rem){.sliders{grid-template-columns:1fr 1fr}.chart p{font-size:.75rem}
-      thead th{white-space:normal}}</style>
+      @container(max-width:19rem){.sliders{grid-template-columns:1fr 1fr}.chart p,table,.formula{font-size:.75rem}
+      td{white-space:nowrap}thead th{white-space:normal}}@container(max-width:12rem){.sliders{grid-template-columns:1fr}}</style>
     <label class="chip">model <select ref="model"><option value="">of your own</option>${
       join(Object.keys(models), (name) => `<option>${name}</option>`)}</select></label>
     <div class="chart">${join(KINDS, (kind, k) => `<p>${kind}: <span data-t="h${k}"></span> <b data-t="b${k}"></b></p>
@@ -149,7 +149,8 @@ class KVCache extends Figure {
     this.ref.model.oninput = (e) => {
       e.stopPropagation(); // it is no control of the base
       this.model = e.target.value;
-      this.change({ ...this.tables.models[this.model] });
+      if (this.model) this.change({ ...this.tables.models[this.model] });
+      else this.update(); // no model changes nothing, and says what it is
     };
   }
 }

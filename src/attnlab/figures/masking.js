@@ -18,6 +18,8 @@ const whole = (x) => isFinite(x) ? fixed(x, 0) : '−∞';
 const share = (w) => w === 0 || w === 1 ? `${w}` : fixed(w, 3); // 0 and 1 only where they are exact
 
 class Masking extends Figure {
+  static title = 'A mask on a grid of scores';
+  static first = 'Click or drag to mask. Rows: queries; columns: keys.';
   static controls = { equal: { value: false, label: 'equal scores' } };
   static presets = { none: rule(() => true), causal: rule((i, j) => j <= i), padding: rule((i, j) => j < 3),
     window: rule((i, j) => j <= i && j > i - 2), block: rule((i, j) => i < 2 === j < 2),
@@ -30,8 +32,11 @@ class Masking extends Figure {
 
   attributeChangedCallback(name, old, value) {
     const mask = `${value}`.replace(/\s/g, '');
-    if (name === 'mask') Object.assign(this.state, /^[01]{25}$/.test(mask) ? { mask } : Masking.presets.causal);
-    super.attributeChangedCallback(name, old, value);
+    if (name !== 'mask') return super.attributeChangedCallback(name, old, value);
+    const good = /^[01]{25}$/.test(mask);
+    this.faults.mask = good || value === null ? '' : `mask="${value}" is not 25 digits, 0 or 1.`;
+    Object.assign(this.state, good ? { mask } : Masking.presets.causal);
+    if (this.shadowRoot) this.update();
   }
 
   glide(target) { this.change(target); } // between allowed and forbidden lies nothing
@@ -53,16 +58,17 @@ class Masking extends Figure {
       srgb,var(--k1) 30%,var(--bg)) 0 0) bottom/100% var(--w) no-repeat}
       .cell *{display:block;pointer-events:none}.cell small,.badge{font-size:.6875rem}
       [aria-selected=false]{background:repeating-linear-gradient(135deg,var(--line) 0 2px,var(--soft) 2px 6px)}
+      @media(forced-colors:active){[aria-selected=false]{background:none;border-style:dashed}}
       .now [role=rowheader]{background:var(--ink);color:var(--bg);border-radius:4px}
       .badge{display:none;position:absolute;grid-column:2/7;inset:auto 0 3px;margin:auto;width:max-content;
       padding:0 .4rem;border:1px solid var(--k2);border-radius:.6rem;background:var(--bg);line-height:1.1rem;
       pointer-events:none}.empty .badge{display:block}.empty .cell b{visibility:hidden}
-      @container(max-width:36rem){.flow{grid-template-columns:1fr}.controls{margin:0}.badge i{display:none}
+      @container(max-width:36rem){.flow{grid-template-columns:minmax(0,1fr)}.controls{margin:0}.badge i{display:none}
       .row{grid-template-columns:1.2rem repeat(5,minmax(0,1fr)) .8rem 2.4rem}.row,.formula{font-size:.8125rem}
-      .cell{min-height:2.5rem;padding:.1rem 0}.formula p:last-child{min-height:2.9em}}
-      @container(max-width:20rem){[role=grid]{margin:0 -.6rem}.formula p{min-height:2.9em}
+      .cell{min-height:2.5rem;padding:.1rem 0}.formula{margin-top:.5rem;padding:.4rem .6rem}.formula p:last-child{min-height:2.9em}}
+      @container(max-width:20rem){[role=grid]{margin:0 -.3rem}.formula p:first-child{min-height:2.9em}
       .cell b{font-size:.75rem}}</style>
-    <p class="rim">Rows: queries. Columns: keys. Click or drag to mask.</p><div class="flow">
+    <div class="flow">
     <div role="grid" ref="grid" aria-label="mask, selected is allowed" aria-multiselectable="true">
     <div class="row rim" role="row"><span></span>${
       [...KEYS.map((j) => 'k' + sub(j)), 'Σ', 'O'].map((h) => `<span role="columnheader">${h}</span>`).join('')}</div>${
@@ -133,9 +139,9 @@ class Masking extends Figure {
     on('pointerup pointercancel', () => { to = ''; });
     on('pointerover focusin', ({ type, target }) => {
       const k = cells.indexOf(target);
-      if (k < 0) return;
-      if (type === 'focusin') this.at = k;
-      this.row = rowOf(k);
+      const at = type === 'focusin' ? k : this.at, row = rowOf(k);
+      if (k < 0 || (at === this.at && row === this.row)) return;
+      Object.assign(this, { at, row });
       this.update();
     });
     on('keydown', (e) => {

@@ -17,6 +17,8 @@ const arrow = (x, y, head, kind) => { // from the origin
 };
 
 class Mixture extends QueryFigure {
+  static title = 'A mixture of two values';
+  static first = 'Drag q: the output follows.';
   static controls = { q1: Q1, q2: { ...Q2, value: 0 } };
   static presets = { '[1, 0]': { q1: 1, q2: 0 }, '[0, 0]': { q1: 0, q2: 0 }, '[0, 1]': { q1: 0, q2: 1 },
     '[2, 1]': { q1: 2, q2: 1 } }; // the last lies on the dotted line of the first
@@ -26,7 +28,7 @@ class Mixture extends QueryFigure {
     const key = (i) => `<div class="key"><p><b class="c${i}">k${'₀₁₂'[i]} = [${KEYS[i - 1].join(', ')}]</b>
       <span>score <b data-t="s${i}"></b></span></p><div class="track"><div class="f${i}" ref="bar${i}"></div></div>
       <p><span>weight α${'₀₁₂'[i]}</span><b class="c${i}" data-t="p${i}"></b></p></div>`;
-    return `<style>
+    return `<style>${PLOT_CSS}
       .flow{display:grid;grid-template-columns:1fr .8fr 1fr;gap:0 1.5rem}.plot{aspect-ratio:1}.weights{display:grid;
       grid-template-rows:auto 1fr}.keys{display:grid;align-content:center;gap:1.5rem;padding:1.5rem 0 2.1rem}
       .key p{display:flex;justify-content:space-between;gap:.5rem}.track{height:1.4rem;margin:.2rem 0;border-radius:3px;
@@ -40,7 +42,7 @@ class Mixture extends QueryFigure {
       .weights{order:3;grid-column:1/3}
       .keys{grid-template-columns:1fr 1fr;gap:1rem;padding:.25rem 0}.wide,.weights>p{display:none}}
       @container(max-width:20rem){.flow{gap:0 .5rem}.h+*{font-size:.8125rem}.key p,.key p>*{display:block}}</style>
-    <div class="flow"><div><p class="h">query – drag q</p>
+    <div class="flow"><div><p class="h">query</p>
     <p>q = [<span data-t="q1"></span>, <span data-t="q2"></span>]</p>
     ${keyPlane.html({
       label: 'The plane of the keys: arrows k1, k2 and the query q', ...axes(-2, 0, 2),
@@ -68,7 +70,7 @@ class Mixture extends QueryFigure {
     · [0, 4]</span></span> <span>= <b>[<span data-t="o1"></span>, <span
     data-t="o2"></span>]</b></span></p></div>
     <p class="caption">Scores are q · kᵢ / √2; softmax turns them into two weights that sum to 1. O = α₁v₁ + α₂v₂ is the
-    weighted mixture of the two values. Move q, and O slides along the segment from v₁ to v₂. Move q along the
+    weighted mixture of the two values. O slides along the segment from v₁ to v₂. Move q along the
     dotted line, where <span class="nw">q₁ − q₂</span> stays the same (from [1, 0] to [2, 1], say), and no weight
     changes.</p>`;
   }
@@ -90,10 +92,10 @@ class Mixture extends QueryFigure {
     ref.y.setAttribute('y2', o2);
     ref.drop.setAttribute('d', `M${o1} 0V${o2}H0`);
     place(ref.out, valuePlane, o1, o2);
-    const weights = `Weights ${percent(a1)} and ${percent(a2)}`, query = `Query ${pair([q1, q2], 1)}`;
+    const query = `Query ${pair([q1, q2], 1)}`;
     ref.handle.setAttribute('aria-valuenow', q1);
-    ref.handle.setAttribute('aria-valuetext', `${query}. ${weights}`);
-    return `${weights}. Output ${pair([o1, o2], 3)}`;
+    ref.handle.setAttribute('aria-valuetext', query);
+    return `Weights ${percent(a1)} and ${percent(a2)}. Output ${pair([o1, o2], 3)}`;
   }
 }
 

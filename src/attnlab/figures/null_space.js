@@ -41,14 +41,16 @@ function compute({ values, along, across, start }) {
     changed: output - dot(v, start) };
 }
 
-const plot = new Plot(-0.1, 1.1, -0.08, 0.94);
+const left = (x) => `${(x + 0.1) / 0.012}%`, top = (y) => `${(0.94 - y) / 0.0102}%`; // in the box of the triangle
 const at = ([, b, c]) => [c + b / 2, b * Math.sqrt(0.75)];
 const path = (points) => `M${points.map((w) => at(w).join(' ')).join('L')}Z`;
 const three = (x) => fixed(x, 3), list = (w) => `[${w.map((x) => (x % 1 ? three(x) : fixed(x, 0))).join(', ')}]`;
-const put = (el, w) => { [el.style.left, el.style.top] = [plot.left(at(w)[0]), plot.top(at(w)[1])]; };
+const put = (el, w) => { [el.style.left, el.style.top] = [left(at(w)[0]), top(at(w)[1])]; };
 const map = (html) => KEYS.map(html).join('');
 
 class NullSpace extends Figure {
+  static title = 'Other weights, same output';
+  static first = 'Drag α along the line.';
   static controls = {
     along: { value: 0.5, min: 0, max: 1, step: 0.01, label: 'along the line' },
     across: { value: 0.5, min: 0, max: 1, step: 0.01, label: 'across it' },
@@ -59,15 +61,17 @@ class NullSpace extends Figure {
   static compute = compute;
 
   connectedCallback() {
-    const { state } = this, given = this.dataset.weights ?? '0.2 0.6 0.2';
-    if (!state.start) Object.assign(state, placeOf(state.values, state.start = given.split(' ').map(Number)));
+    const { state } = this, usual = '0.2 0.6 0.2', given = this.dataset.weights ?? usual, w = given.split(' ').map(Number);
+    const good = w.length === 3 && w.every((x) => x >= 0) && Math.abs(dot(w, [1, 1, 1]) - 1) < 1e-6;
+    this.faults.weights = good ? '' : `data-weights="${given}" is not three weights of sum 1.`;
+    if (!state.start) Object.assign(state, placeOf(state.values, state.start = good ? w : usual.split(' ').map(Number)));
     super.connectedCallback();
   }
 
   body(controls) {
     return `<style>
       .flow{display:grid;grid-template-columns:1fr 1fr;gap:0 1.5rem;align-items:center}
-      .plot{aspect-ratio:1.2/1.02;margin:1.3rem 0}.bold{stroke-width:4px;fill:var(--line)}
+      .plot{position:relative;aspect-ratio:1.2/1.02;margin:1.3rem 0}.plot svg{position:absolute;inset:0;overflow:visible}.bold{stroke-width:4px;fill:var(--line)}
       .k0,.k2{transform:translate(-50%,.7rem)}.k1{transform:translate(-50%,-2.1rem)}
       .handle{position:absolute;width:3rem;height:3rem;margin:-1.5rem;display:grid;place-items:center;cursor:grab;
       border-radius:50%;touch-action:none;user-select:none}.disk,.end,.ring{pointer-events:none}
@@ -79,11 +83,12 @@ class NullSpace extends Figure {
       .line{position:relative;height:3rem;margin:0 1.2rem}.line .mark{top:1rem}.line .t{top:2.6rem;color:var(--dim)}
       .line hr{margin:0;border:0;border-bottom:2px solid var(--dim);height:1rem}
       .big{font-size:1.25rem}.slider{flex-basis:7rem}.sliders{gap:0 1rem}
-      @container(max-width:36rem){.flow{gap:0 .75rem}.chip{padding:0 .5rem;min-width:2.5rem}.card *{font-size:.8125rem}}
-      @container(max-width:20rem){.card *{font-size:.6875rem}.chips{gap:.25rem}}</style>
+      @container(max-width:36rem){.flow{gap:0 .75rem}.chip{padding:0 .5rem;min-width:2.5rem}.card :not(.first *,.disk,sup){font-size:.8125rem}}
+      @container(max-width:20rem){.key *,.line *,.chip,.slider *,.formula *{font-size:.75rem!important}.chips{gap:.25rem}}</style>
     <div class="flow"><div class="plot"><svg viewBox="-0.1 -0.94 1.2 1.02" role="img" aria-label="triangle of weights">
     <g transform="scale(1 -1)"><path d="${path(KEYS.map(corner))}"/><path class="dash" ref="home"/><path
-    class="c1 bold" ref="line"/></g></svg>${map((i) => plot.mark(...at(corner(i)), `key ${i + 1}`, `k${i}`))}${
+    class="c1 bold" ref="line"/></g></svg>${map((i) => `<span class="mark k${i}" style="left:${
+      left(at(corner(i))[0])};top:${top(at(corner(i))[1])}">key ${i + 1}</span>`)}${
     map((i) => `<span class="mark end" ref="end${i}"></span>`)}<span class="mark ring" ref="ring"></span><div
     class="handle" ref="handle"><span class="disk">α</span></div></div>
     <div>${map((i) => `<div class="key"><p><span>α${'₁₂₃'[i]} = <b data-t="a${i}"></b></span><span>v${'₁₂₃'[i]} = <b
@@ -94,7 +99,7 @@ class NullSpace extends Figure {
     <div class="formula"><p>O = Σ αᵢvᵢ = <span data-t="sum"></span> = <b class="c1" data-t="output"></b></p>
     <p data-t="null"></p><p>Farthest with this output: <span data-t="far"></span></p></div>
     <p class="caption">Corner: all weight on one key. Thick line: all weights with the output of the dot; its ends have
-    at most two keys. Drag the dot: it holds to the dashed line of the start (ring, ticks). JSD: divergence of the weights,
+    at most two keys. Near the dashed line of the start (ring, ticks) the dot holds to it. JSD: divergence of the weights,
     from the start; at most 0.693. Filled diamond: the end farthest from the dot.</p>`;
   }
 
@@ -116,6 +121,7 @@ class NullSpace extends Figure {
       texts[`v${i}`] = fixed(v[i], 0);
       texts[`t${i}`] = v[i] === v[i - 1] ? '' : texts[`v${i}`]; // equal numbers would lie on each other
     });
+    this.state.home = moved < 1e-9; // presses the button “start”
     ref.out.style.left = place(output);
     ref.was.style.left = place(output - changed);
     texts.changed = Math.abs(changed) < 1e-9 ? 'as at the start'

@@ -26,9 +26,11 @@ const num = (x, digits = 4) => (Math.abs(x) === Infinity ? (x < 0 ? '−∞' : '
 const start = { scores: 'text', tile: 2, read: 2, forget: false };
 
 class OnlineSoftmax extends Figure {
+  static title = 'Softmax, tile by tile';
+  static first = 'Click a key to read up to its tile.';
   static controls = {
     tile: { value: 2, min: 1, max: N, step: 1, label: 'keys in a tile' },
-    read: { value: 2, min: 0, max: N, step: 1, label: 'read up to key' },
+    read: { value: 2, min: 0, max: N, step: 1, label: 'keys read' },
     scores: { value: 'text', label: 'scores', options: { text: 'as in the text', rising: 'rising',
       falling: 'falling', masked: 'two masked' } },
     forget: { value: false, label: 'forget the factor' },
@@ -61,7 +63,7 @@ class OnlineSoftmax extends Figure {
     </span>`).join('')}<span class="mark ring" ref="ring"></span><span class="mark disk" ref="disk">o/ℓ</span></div>
     <p><b class="c1">o/ℓ = <span data-t="output"></span></b> (disk), softmax over the keys read: <b class="c2"><span
     data-t="right"></span></b> (ring)</p>${controls}
-    <p class="caption">Above: score s and value v of each key; in the tile, e^(s − m). Click a key to read up to its tile. Kept between tiles:
+    <p class="caption">Above: score s and value v of each key; in the tile, e^(s − m). Kept between tiles:
     m, ℓ and o, three numbers for a value of one component. With more keys in a tile there are fewer steps and the
     result is the same; the factor is what makes it so.</p>`;
   }
@@ -90,9 +92,9 @@ class OnlineSoftmax extends Figure {
     this.ref.keys.setAttribute('aria-label', `scores ${all.map((s) => num(s))}; ${seen} read`);
     this.text({ ...texts, m: M, total: num(total), mixed: num(mixed), output: num(output), right: rest,
       tile: `${tile}`, read: `${seen} of ${N}`,
-      f1: seen ? `m: max(${num(old.m)}, ${list}) = ${M},  ${name}` : 'm = −∞, ℓ = 0, o = 0: nothing read',
-      f2: seen ? `ℓ: ${num(old.total)} · ${num(used)} + ${num(sums[0])} = ${num(total)}` : '',
-      f3: seen ? `o: ${num(old.mixed)} · ${num(used)} + ${num(sums[1])} = ${num(mixed)}` : '' });
+      f1: seen ? `m = max(${num(old.m)}, ${list}) = ${M},  ${name}` : 'm = −∞, ℓ = 0, o = 0: nothing read',
+      f2: seen ? `ℓ = ${num(old.total)} · ${num(used)} + ${num(sums[0])} = ${num(total)}` : '',
+      f3: seen ? `o = ${num(old.mixed)} · ${num(used)} + ${num(sums[1])} = ${num(mixed)}` : '' });
     return words;
   }
 

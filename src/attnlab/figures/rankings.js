@@ -30,6 +30,8 @@ const join = (list, html) => list.map(html).join('');
 const chance = (p) => fixed(100 * p, Math.ceil(-Math.log10(Math.min(p, 1 - p))) - 1) + ' %';
 
 class Rankings extends Figure {
+  static title = 'Six rankings of a review';
+  static first = 'Point at a word to remove it.';
   static controls = {
     token: { value: 0, min: 0, max: 9, step: 1, label: 'remove' },
     sentence: { value: '0', label: 'sentence', options: { 0: '1', 1: '2', 2: '3', 3: '4' } },
@@ -38,10 +40,9 @@ class Rankings extends Figure {
   static presets = {};
   static compute = compute;
 
-  connectedCallback() {
-    this.state.data ??= JSON.parse(this.dataset.rankings);
-    super.connectedCallback();
-  }
+  static data = 'rankings';
+
+  load(data) { this.state.data = data; }
 
   body(controls) {
     const { tokens, models } = this.state.data, most = range(Math.max(...tokens.map((t) => t.length)));
@@ -60,16 +61,17 @@ class Rankings extends Figure {
       .line{position:relative;height:3.1rem;margin:.5rem 1.2rem 0}.line hr{margin:0;border:0;border-bottom:2px solid
       var(--dim);height:1rem}.line .mark{top:1rem}.line .t{top:2.6rem;color:var(--dim)}
       .ring{width:1.9rem;height:1.9rem;border:2px dashed var(--k2);border-radius:50%}.big{font-size:1.25rem}
-      .pick{display:inline-flex;margin:0 1rem 0 0}.pick .chip{min-width:2.5rem;justify-content:center}
+      .pick{display:inline-flex;align-items:center;margin:0 1rem 0 0}.pick:first-child::before{content:"sentence"}.pick .chip{min-width:2.5rem;justify-content:center}
       .slider{display:flex;align-items:center;gap:.75rem}.slider input{flex:1;margin:0}
       .slider b{order:1;width:6rem}
       @container(max-width:36rem){thead th+th{writing-mode:vertical-rl;transform:rotate(180deg);text-align:right}
       thead th{height:5.2rem}table,tbody th,.formula,.caption,.t,.chip{font-size:.75rem}td,tbody th{padding:.1rem}th:first-child{width:25%}
       .big{font-size:1rem}.say{font-size:.8125rem}
-      .top b::before{content:"★"}.pick{margin:0 .25rem .25rem 0}.chip{padding:0 .4rem}.caption,.formula{margin-top:.25rem}
+      .top b::before{content:"★"}.pick{margin:0 .25rem 0 0}.pick.pick::before{content:none}.chip{padding:0 .4rem}.caption,.formula{margin-top:.25rem}
       .line{margin-top:0}.slider b{width:5rem;font-size:.75rem}}
-      @container(max-width:20rem){.card *{font-size:.6875rem}table{border-spacing:1px 2px}thead th{height:4.7rem}th:first-child{width:30%}
-      .card{padding:.7rem}.chip{padding:0 .3rem}.controls{margin:0}.formula{padding:.3rem}}</style>
+      @container(max-width:20rem){table,th,td,.formula{font-size:.6875rem!important}table{border-spacing:1px}
+      thead th{height:4.7rem}th:first-child{width:30%}.formula{padding:.3rem}}
+      @media(pointer:coarse){tbody tr{height:1.5rem}}@container(max-width:15rem){.slider{display:grid}}</style>
     <table ref="table"><thead><tr><th>share in %</th>${join(this.names, (n) => `<th>${n}</th>`)}</tr></thead>
     <tbody>${join(most, (i) => `<tr><th><span data-t="t${i}"></span></th>${
       join(this.names, (_, k) => `<td><b data-t="c${i}_${k}"></b></td>`)}</tr>`)}</tbody>
@@ -79,7 +81,7 @@ class Rankings extends Figure {
       class="mark disk" ref="now">p</span></div>
     <p class="say"><b class="big c1">p(good) = <span data-t="p"></span></b> <span data-t="change"></span></p>${controls}
     <div class="formula"><p data-t="f1"></p><p data-t="f2"></p></div>
-    <p class="caption">Point at a word, tap it or move the slider: the model reads the text without it. ★ first in its
+    <p class="caption">A click keeps the word out; the model reads the rest. ★ first in its
     ranking. Last row: τ with ${JUDGE}, the pairs of words in the same order less those in opposite orders, of all
     pairs. Replacement: by ten drawn words, the mean. One model of a kind, four sentences of ours: too few for a
     rule.</p>`;
@@ -115,9 +117,23 @@ class Rankings extends Figure {
 
   ready() {
     this.rows = [...this.ref.table.tBodies[0].rows];
+    let kept, ahead; // the word that is removed when the mouse has left, and the one at which it looks ahead
     this.rows.forEach((row, i) => {
-      row.onpointerenter = row.onclick = () => this.change({ token: i + 1 });
+      row.onpointerenter = (e) => {
+        if (e.pointerType !== 'mouse') return;
+        kept ??= this.state.token;
+        this.change({ token: ahead = i + 1 });
+      };
+      row.onclick = () => {
+        const token = i + 1, before = kept ?? this.state.token;
+        kept = undefined;
+        this.change({ token: before === token ? 0 : token }); // the same word again puts it back
+      };
     });
+    this.ref.table.tBodies[0].onpointerleave = () => {
+      if (kept !== undefined && this.state.token === ahead) this.change({ token: kept });
+      kept = undefined;
+    };
   }
 }
 

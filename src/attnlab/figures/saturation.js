@@ -46,6 +46,8 @@ const small = (x) => (x < 5e-4 ? '< 0.001' : fixed(x, 3));
 const KINDS = ['unscaled', 'scaled'], NAMES = ['q·k', 'q·k/√d'];
 
 class Saturation extends Figure {
+  static title = 'Why scores are divided by √d';
+  static first = 'Raise d, compare the bars.';
   static controls = {
     power: { value: 6, min: 0, max: MOST, step: 1, label: 'dimension d' },
     draw: { value: 7, min: 1, max: DRAWS, step: 1, label: 'draw' }, // 7: close to the means of all
@@ -55,7 +57,7 @@ class Saturation extends Figure {
 
   body(controls) {
     const bars = (kind, i) => plot.html({
-      label: `Bars: the ${kind} weights of one query over 16 keys; ticks: the largest weight in each of ${DRAWS} draws`,
+      label: kind,
       x: i ? `<i>key</i><i>ticks: all ${DRAWS} draws</i>` : '', xTicks: i ? [1, 4, 8, 12, 16] : [],
       y: `${kind}: softmax(${NAMES[i]})`, yTicks: [0, 0.5, 1],
       shapes: `<path class="all" ref="all${i}"/><path class="c${2 - i} now" ref="now${i}"/>`,
@@ -64,7 +66,7 @@ class Saturation extends Figure {
     });
     const row = (name, id) => `<tr><th scope="row">${name}</th><td class="c2" data-t="${id}0"></td>
       <td class="c1" data-t="${id}1"></td></tr>`;
-    return `<style>
+    return `<style>${PLOT_CSS}
       .chart{display:grid;grid-template-columns:1fr 17.5rem;gap:0 1.5rem;align-items:center}.plot{height:7rem}
       .plot:first-child{margin-bottom:.2rem}.bars{position:absolute;inset:0 20% 0 0;display:flex;
       align-items:flex-end}.bars div{flex:1;margin:0 1px}
@@ -74,7 +76,7 @@ class Saturation extends Figure {
       th,td{padding:.15rem 0 .15rem .5rem;border-bottom:1px solid var(--line)}th:first-child{padding-left:0}
       td,thead th{text-align:right;white-space:nowrap}td,thead th{font-weight:600}
       thead i{display:inline-block;width:.8rem;height:.8rem;margin-right:.3rem;border-radius:2px;vertical-align:-.06rem}
-      .chips:empty{display:none}@container(max-width:36rem){.chart{grid-template-columns:1fr}.plot{height:4.75rem}
+      @container(max-width:36rem){.chart{grid-template-columns:1fr}.plot{height:4.75rem}
       .plot:first-child{margin-top:1rem}.formula{margin-top:.25rem}th,td{padding-block:0}
       .sliders{gap:1rem}.slider{flex-basis:7rem}}</style>
     <div class="chart"><div>${KINDS.map(bars).join('')}</div>
@@ -99,6 +101,8 @@ class Saturation extends Figure {
         [`s${i}`]: fixed(i ? deviation / root : deviation, 2), [`l${i}`]: part(largest), [`h${i}`]: small(entropy),
         [`e${i}`]: fixed(Math.exp(entropy), 2), [`j${i}`]: small(jacobian), [`mean${i}`]: part(mean),
       });
+      ref[`bars${i}`].previousElementSibling.ariaLabel = `Bars: the ${kind} weights of one query over 16 keys, ${
+        weights.map((w) => (w < 0.5 ? small : part)(w)).join(', ')}; ticks: the largest weight in each of ${DRAWS} draws`;
       weights.forEach((w, k) => { ref[`bars${i}`].children[k].style.height = `${100 * w}%`; });
       ref[`all${i}`].setAttribute('d', all.map((w) => `M${FROM} ${w}H${TO}`).join(''));
       ref[`now${i}`].setAttribute('d', `M${FROM - 0.5} ${largest}H${TO + 0.3}`);

@@ -33,6 +33,8 @@ const bordersOf = (score) => GRID.flatMap((x) => GRID.flatMap((y) => [[0.1, 0], 
 }))).join('');
 
 class Scoring extends QueryFigure {
+  static title = 'Which key wins';
+  static first = 'Drag q, then choose another score.';
   static controls = { q1: Q1, q2: Q2, score: { value: 'dot', label: 'score',
     options: { dot: 'dot', scaled_dot: 'scaled dot', additive: 'additive', gaussian: 'Gaussian' } } };
   static presets = { '[1, 1]': { q1: 1, q2: 1 }, '[0, 0]': { q1: 0, q2: 0 }, 'q = k₂': { q1: 1, q2: 2 },
@@ -40,7 +42,7 @@ class Scoring extends QueryFigure {
   static compute = compute;
 
   body(controls) {
-    return `<style>
+    return `<style>${PLOT_CSS}
       .two{display:grid;grid-template-columns:1fr 1fr;gap:0 2rem}.plot{aspect-ratio:1}${HANDLE_CSS}
       .edge{stroke:var(--dim);stroke-width:2px;stroke-linecap:round}.plot i{position:absolute;font-style:normal;
       transform:translate(-50%,-50%)}.plot :is(i,.mark){pointer-events:none}.disc,.point{border-radius:50%}
@@ -50,7 +52,7 @@ class Scoring extends QueryFigure {
       .key p>:first-child{text-align:left}.win{font-weight:700}.win.disc{background:var(--k1)}
       @container(max-width:36rem){.two{grid-template-columns:1.2fr 1fr;gap:0 1rem}.wide{display:none}
       .key{font-size:.8125rem}}@container(max-width:20rem){.key{font-size:.6875rem}}</style>
-    <div class="two"><div><p class="h">query – drag q</p>
+    <div class="two"><div><p class="h">query</p>
     <p>q = [<span data-t="q1"></span>, <span data-t="q2"></span>]</p>
     ${keyPlane.html({
       label: 'The plane: keys k1 to k5, the query q, and who wins where', ...axes(-2, 0, 2),
@@ -85,7 +87,7 @@ class Scoring extends QueryFigure {
     place(ref.handle, keyPlane, q1, q2);
     const most = `${who} with ${percent(weights[winners[0]])}`;
     ref.handle.setAttribute('aria-valuenow', q1);
-    ref.handle.setAttribute('aria-valuetext', `Query ${pair([q1, q2], 1)}. ${most}`);
+    ref.handle.setAttribute('aria-valuetext', `Query ${pair([q1, q2], 1)}`);
     return `${most}. Weights ${weights.map(percent).join(', ')}`;
   }
 }

@@ -19,6 +19,8 @@ const share = (x, digits, scale, exact) => { // 1 and 0 only for a mask: a round
 };
 
 class Sharpness extends Figure {
+  static title = 'Sharp or even weights';
+  static first = 'Move T, add copies, or mask key 2.';
   static controls = {
     temperature: { value: 1, min: -1, max: 1, step: 0.05, log: true, label: 'temperature T' },
     delta: { value: Math.SQRT1_2, min: -4, max: 4, step: 0.05, label: 'Δ = s₁ − s₂' },
@@ -33,7 +35,7 @@ class Sharpness extends Figure {
     const xs = Array.from({ length: 81 }, (_, i) => (i - 40) / 5);
     const piece = (name, y, html) => `<span class="mark name" style="top:${curve.top(y)}">${html} =
       <b data-t="${name}"></b></span><div class="piece" ref="${name}" style="top:${curve.top(y)}"></div>`;
-    return `<style>
+    return `<style>${PLOT_CSS}
       .chart{display:grid;grid-template-columns:7rem 1fr;gap:0 1.5rem;align-items:center}.plot{height:17rem}
       .read{display:grid;gap:1rem}.read i{display:inline-block;width:.8rem;height:.8rem;
       margin-right:.4rem;border-radius:2px;vertical-align:-.06rem}

@@ -39,6 +39,8 @@ const strip = (id) => `<p class="rim">Flat ${id}: position <span data-t="${id}_s
   data-t="${id}_flat"></b></p><div class="strip" ref="${id}_row" ${IMAGE}>${cells(id + '_row').join('')}</div>`;
 
 class SplitMerge extends Figure {
+  static title = 'Into the heads and back';
+  static first = 'Click a number, choose a way.';
   static controls = {
     token: { value: 1, min: 0, max: 3, step: 1 },
     feature: { value: 5, min: 0, max: 7, step: 1 },
@@ -69,16 +71,18 @@ class SplitMerge extends Figure {
       .flow>*+* .board{line-height:1.25rem}.wide{display:none}
       .formula{min-height:9.2em;padding:.4rem .6rem;margin-top:.25rem}.board,.strip{font-size:.6875rem}
       .strip{grid-template-columns:repeat(16,minmax(0,1fr));line-height:1.2rem}
-      .chip{padding:0 .4rem;font-size:.75rem}}
-      @container(max-width:20rem){.flow{grid-template-columns:1fr}.flow>*{grid-column:1!important}
-      .formula span{white-space:normal}.formula{min-height:14em}}</style>
+      .chip{padding:0 .4rem;font-size:.75rem}[ref=x]{line-height:1.4rem}.rim{margin-top:.2rem}.pick{margin-bottom:.25rem}
+      .controls{margin-top:.5rem!important}}
+      @container(max-width:20rem){.flow{gap:.4rem .5rem}.flow>*+* .board{grid-template-columns:.6rem repeat(8,minmax(0,1fr));
+      font-size:.625rem;letter-spacing:-.02em}.gap{margin-left:1px}.strip{font-size:.625rem}.chip{padding:0 .3rem;min-width:2.5rem;justify-content:center;font-size:.6875rem}.formula{font-size:.75rem;min-height:10.5em}
+      .formula span{white-space:normal}.formula p:last-child{min-height:0}}</style>
     <div class="flow">${board('x', 'j', CHOOSE)}${board('heads', 'h')}${board('merged', 'j')}</div>
     ${strip('x')}${strip('heads')}${controls}
     <div class="formula"><p><b>split</b> <span data-t="split"></span> <span data-t="into"></span>
     <span class="wide">→ heads[<span data-t="heads_at"></span>]</span></p>
     <p><b>merge</b> <span data-t="merge"></span> <span data-t="back"></span>
     <span class="wide">→ merged[<span data-t="merged_at"></span>]</span></p><p data-t="note"></p></div>
-    <p class="caption">b5: token b, feature 5. Click a number, or use the arrow keys in x. Tinted, underlined: its head;
+    <p class="caption">b5: token b, feature 5. Arrow keys move in x. Tinted, underlined: its head;
     dashed: where it belongs. A reshape keeps the flat order, row after row; only the swap of axes changes it.
     None of the four ways raises an error in NumPy.</p>`;
   }
@@ -118,7 +122,7 @@ class SplitMerge extends Figure {
       back: noMerge ? `position ${at} = 8·${r} + ${q}` : `j = h·d_head + c = ${h}·${d} + ${c} = ${q}` });
     const summary = `${name} is in heads[${place}] and in merged[${r}, ${q}]. ${note}`;
     this.ref.x.setAttribute('aria-valuenow', followed);
-    this.ref.x.setAttribute('aria-valuetext', summary);
+    this.ref.x.setAttribute('aria-valuetext', name);
     return summary;
   }
 
