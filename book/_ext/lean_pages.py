@@ -2,9 +2,10 @@
 
 After the build this scans the written pages, cuts STIX Two Math down to the characters that their formulas use and the
 theme's icon fonts down to the icons that they show, and puts them as data into _static/fonts.css (some browsers block
-font files when a page is opened from a folder). The theme's stylesheet loses the names of the icons that nobody uses.
+font files when a page is opened from a folder). The stylesheets lose what no page can show (lean_styles.py).
 Names, punctuation and spaces in code have the colour of the text: the tag that each carries goes, a third of a page.
 Neighbours of one colour share a tag.
+Names in tables and headings break after a dot or an underscore alone, so that a narrow screen shows whole words.
 The templates in book/_templates leave out what would ask for the originals.
 """
 
@@ -21,13 +22,14 @@ from pathlib import Path
 import pydata_sphinx_theme
 from fontTools import subset
 from fontTools.ttLib import TTFont
+from lean_styles import prune_styles
 from sphinx.errors import ExtensionError
 
 MATH_FONT = ("ziamath", "fonts/STIXTwoMath-Regular.ttf")  # SIL Open Font License 1.1
 MATH_FONT_SHA256 = "8f42cb183a85043a4dc3f8e41ac3821eb27bf178d68ace929ba439523622323c"
 THEME = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static"
 ICON_FONTS = {"Font Awesome 6 Free": (900, "fa-solid-900.ttf"), "Font Awesome 6 Brands": (400, "fa-brands-400.ttf")}
-ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
+ICON_RULE = re.compile(r'\.fa-[\w-]+:before\{content:"\\([0-9a-f]+)"\}')
 FACE = '@font-face{{font-family:"{}";font-weight:{};font-display:block;src:url(data:font/woff2;base64,{})}}\n'
 LEFT_OUT = ("_static/**/*.map", "_static/scripts/fontawesome*", "_static/*.html")  # of what the theme brings
 
@@ -37,9 +39,18 @@ UNCOLOURED = re.compile(r'<span class="(?:nn?|p|w)">([^<]*)</span>')
 NEIGHBOURS = re.compile(r'<span class="(\w+)">([^<]*)</span><span class="\1">')
 
 
+NARROW = re.compile(r"<(table|h[1-4])\b.*?</\1>", flags=re.S)
+NAME = re.compile(r'(?<=<span class="pre">)[^<]*')
+
+
 def plain_code(app, pagename, templatename, context, doctree):
+    context["default_mode"] = "light"  # where no script says otherwise; "auto" would leave the page without colours
     if "body" in context:
-        context["body"] = with_fewer_tags(context["body"])
+        context["body"] = NARROW.sub(with_breaks, with_fewer_tags(context["body"]))
+
+
+def with_breaks(part: re.Match) -> str:
+    return NAME.sub(lambda name: re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", name[0]), part[0])
 
 
 def with_fewer_tags(body: str) -> str:
@@ -48,6 +59,17 @@ def with_fewer_tags(body: str) -> str:
     while merged:
         body, merged = NEIGHBOURS.subn(r'<span class="\1">\2', body)
     return body
+
+
+def scripts_later(app, pagename, templatename, context, doctree):
+    """Scripts of the theme wait until the text is read; what they set at once is for parts that this book leaves out.
+
+    The search page keeps its order: its scripts call each other while it is read.
+    """
+    if pagename != "search":
+        tag = context["js_tag"]
+        context["script_files"] = [script for script in context["script_files"] if script.filename]
+        context["js_tag"] = lambda script: tag(script).replace("<script src=", "<script defer src=")
 
 
 def math_font() -> bytes:
@@ -109,26 +131,23 @@ def write_fonts(app, exception):
     for folder in ("vendor", "locales"):
         shutil.rmtree(out / "_static" / folder, ignore_errors=True)
     pages = [path.read_text(encoding="utf8") for path in sorted(out.rglob("*.html"))]
-    scripts = [path.read_text(encoding="utf8") for path in sorted((out / "_static/scripts").glob("*theme.js"))]
-    wanted = {f".{name}:before" for text in pages + scripts for name in re.findall(r"fa-[a-z][\w-]*", text)}
-    icons = set()
-
-    def keep(rule):
-        names = [name for name in rule[1].split(",") if name in wanted]
-        icons.update({int(rule[2], 16)} if names else ())
-        return rule[0] if names else ""
-
-    css = ICON_RULE.sub(keep, (THEME / "styles/pydata-sphinx-theme.css").read_text(encoding="utf8"))
-    css = re.sub(r"@font-face\{[^}]*\}", "", css)
-    (out / "_static/styles/pydata-sphinx-theme.css").write_text(css, encoding="utf8")
+    css = (THEME / "styles/pydata-sphinx-theme.css").read_text(encoding="utf8")
+    theme = out / "_static/styles/pydata-sphinx-theme.css"
+    theme.write_text(re.sub(r"@font-face\{[^}]*\}", "", css), encoding="utf8")
+    (out / "_static/fonts.css").unlink(missing_ok=True)
+    prune_styles(out, pages)
+    icons = {int(code, 16) for code in ICON_RULE.findall(theme.read_text(encoding="utf8"))}
     fonts = FACE.format("STIX Two Math", "normal", cut(math_font(), formula_characters(pages), ["ssty"]))
     for family, (weight, file) in ICON_FONTS.items():
-        fonts += FACE.format(family, weight, cut((THEME / "vendor/fontawesome/webfonts" / file).read_bytes(), icons))
+        font = (THEME / "vendor/fontawesome/webfonts" / file).read_bytes()
+        if shown := icons & TTFont(io.BytesIO(font)).getBestCmap().keys():  # browsers refuse a font without a glyph
+            fonts += FACE.format(family, weight, cut(font, shown))
     (out / "_static/fonts.css").write_text(fonts, encoding="utf8")
 
 
 def setup(app):
     app.add_config_value("comments_config", {}, "")  # set by Jupyter Book for an extension that is not loaded here
     app.connect("html-page-context", plain_code)
-    app.connect("build-finished", write_fonts)
+    app.connect("html-page-context", scripts_later, priority=900)  # after all that add some
+    app.connect("build-finished", write_fonts, priority=900)  # after all that write styles
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,17 +1,33 @@
 """The built book in a real browser: no request to another host, no complaint, narrow, dark, light, numbers right."""
 
 import contextlib
+import io
 import re
 from pathlib import Path
 
 import axe_playwright_python
+import matplotlib.pyplot as plt
 import numpy as np
+import pydata_sphinx_theme
 import pytest
+import sphinx_book_theme
 
 import attnlab
+from attnlab import selftests
 from attnlab.figures._static.masking import SCORES, VALUES
 
-PAGES = ["book/welcome", "book/how_to_use", "book/claims", "book/checker", "book/references", "search", "genindex"]
+PAGES = [
+    "book/welcome",
+    "book/how_to_use",
+    "book/course_map",
+    "book/glossary",
+    "book/notation",
+    "book/claims",
+    "book/checker",
+    "book/references",
+    "search",
+    "genindex",
+]
 CHAPTERS = [
     "notebooks/01_weights",
     "notebooks/02_scoring",
@@ -22,6 +38,24 @@ CHAPTERS = [
 ]
 SOLUTIONS = [name.replace("notebooks/", "notebooks/solutions/") for name in CHAPTERS]
 ALL = PAGES + CHAPTERS + SOLUTIONS
+# What a sheet says of the elements of this page: [number of its selectors that match one, those that the page lacks].
+MET = """async ([css, file]) => {
+  const split = text => text.split(/,(?![^(]*[)])/).map(one => one.trim());
+  const selectors = rules => [...rules].flatMap(rule =>
+    rule.selectorText ? split(rule.selectorText) : rule.cssRules && !rule.name ? selectors(rule.cssRules) : []);
+  const state = /::?(before|after|hover|focus-visible|focus-within|focus|active|target|-webkit[a-z-]+|placeholder)/g;
+  const matches = one => {
+    try { return document.querySelector(one.replace(state, "") || "*"); } catch { return false; }
+  };
+  const full = new CSSStyleSheet();
+  full.replaceSync(css);
+  const address = [...document.querySelectorAll("link[rel=stylesheet]")].find(link => link.href.includes(file)).href;
+  const kept = new CSSStyleSheet();
+  kept.replaceSync(await fetch(address).then(answer => answer.text()));
+  const there = new Set(selectors(kept.cssRules));
+  const met = selectors(full.cssRules).filter(one => !/[.]fa-/.test(one) && matches(one));
+  return [met.length, met.filter(one => !there.has(one))];
+}"""
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 
@@ -40,7 +74,8 @@ def opened(browser, built_book):
         def open_page(name, base=None, script=None, **options):
             context = stack.enter_context(contextlib.closing(browser.new_context(**options)))
             page = context.new_page()
-            page.foreign, page.complaints, page.sizes = [], [], {}
+            page.foreign, page.complaints, page.sizes, page.asked = [], [], {}, []
+            page.on("request", lambda request: page.asked.append(request.url))
             here = base or built_book.as_uri()
 
             def only_here(route):
@@ -64,6 +99,22 @@ def opened(browser, built_book):
         yield open_page
 
 
+STARTED = "selector => [...document.querySelectorAll(selector)].every(el => el.shadowRoot)"
+
+
+def live(page, element):
+    """Scroll to a figure and wait until its script has run."""
+    host = page.locator(element).first
+    host.scroll_into_view_if_needed()
+    page.wait_for_function(STARTED, arg=element)
+    return host
+
+
+def everything_live(page):
+    page.evaluate("for (const el of document.querySelectorAll('[data-script]')) el.dispatchEvent(new Event('focusin'))")
+    page.wait_for_function(STARTED, arg="[data-script]")
+
+
 def quiet(page):
     page.wait_for_timeout(100)
     assert page.foreign == []
@@ -82,6 +133,7 @@ def test_no_request_leaves_the_host_and_nothing_complains(opened, served, way, n
 @pytest.mark.parametrize("name", ALL)
 def test_a_phone_shows_the_page_without_sideways_scrolling(opened, name):
     page = opened(name, **PHONE)
+    everything_live(page)
     width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert width[0] <= width[1] == PHONE["viewport"]["width"]
     quiet(page)
@@ -90,6 +142,7 @@ def test_a_phone_shows_the_page_without_sideways_scrolling(opened, name):
 @pytest.mark.parametrize("name", ALL)
 def test_axe_finds_nothing_in_either_theme(opened, name):
     page = opened(name, color_scheme="light", reduced_motion="reduce")  # or it would measure colours half way
+    everything_live(page)
     page.add_script_tag(path=AXE)
     found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
     page.emulate_media(color_scheme="dark")  # what changes with the theme is contrast
@@ -111,6 +164,27 @@ def test_weight(opened, served, name):
     assert len(page.sizes) <= 30
 
 
+@pytest.mark.parametrize("name", [page for page in ALL if page != "search"])
+def test_no_script_stands_before_the_text(opened, served, name):
+    """What a browser must have before it paints is the page and its styles; search alone needs its scripts in order."""
+    page = opened(name, base=served)
+    loaded = "performance.getEntriesByType('resource').filter(e => e.renderBlockingStatus === 'blocking')"
+    blocking = page.evaluate(f"{loaded}.map(e => [e.name, e.decodedBodySize])")
+    assert all(re.search(r"\.css(\?|$)", url) for url, _ in blocking), blocking
+    assert 0 < len(blocking) <= 10 and sum(size for _, size in blocking) <= 240 * 1024, blocking
+
+
+@pytest.mark.parametrize("name", ["book/welcome", "search", CHAPTERS[2], SOLUTIONS[5]])
+def test_the_styles_kept_every_rule_that_an_element_of_the_page_meets(opened, served, name):
+    """The stylesheets are cut down: a selector of the theme that matches something here must still be there."""
+    page = opened(name, base=served)
+    packages = [(pydata_sphinx_theme, "pydata-sphinx-theme.css"), (sphinx_book_theme, "sphinx-book-theme.css")]
+    for package, file in packages:
+        (source,) = Path(package.__file__).parent.rglob(f"static/styles/{file}")
+        met, gone = page.evaluate(MET, [source.read_text("utf-8"), f"styles/{file}"])
+        assert met > 20 and gone == []
+
+
 # ---- figures
 
 
@@ -129,14 +203,14 @@ def number(text):
 
 def test_the_figures_of_chapter_2_answer_as_attnlab_does(opened):
     page = opened(CHAPTERS[1])
-    page.locator("attn-scoring").get_by_text("Gaussian", exact=True).click()
+    live(page, "attn-scoring").get_by_text("Gaussian", exact=True).click()
     for slider, value in (("q1", -1.5), ("q2", 2)):
         page.locator(f"attn-scoring input#{slider}").fill(str(value))
     keys = np.array([[3.0, 2.0], [1.0, 2.0], [-2.0, 1.0], [-1.0, -2.0], [0.5, 0.0]])
     weights = attnlab.softmax(attnlab.core.gaussian(np.array([-1.5, 2.0]), keys, 2**0.25))
     shown = page.locator("attn-scoring .card").inner_text()
     assert [w for w in weights if f"{100 * w:.1f} %" not in shown] == [] and "k₃ wins" in " ".join(shown.split())
-    page.locator("attn-saturation input").first.press("Home")
+    live(page, "attn-saturation").locator("input").first.press("Home")
     assert page.locator("attn-saturation").evaluate("el => el.state.power") == 0, "d = 1"
     cells = page.locator("attn-saturation tbody td").all_inner_texts()
     assert cells[0::2] == cells[1::2] and len(cells) == 10, "and √1 = 1: both columns agree"
@@ -145,7 +219,7 @@ def test_the_figures_of_chapter_2_answer_as_attnlab_does(opened):
 
 def test_the_figure_of_chapter_3_is_painted_on(opened):
     page = opened(CHAPTERS[2])
-    figure = page.locator("attn-masking")
+    figure = live(page, "attn-masking")
     figure.get_by_role("button", name="none", exact=True).click()
     figure.locator(".cell").nth(3 * 5 + 4).click()  # query 4 may no longer see key 5
     shown = texts(page, "attn-masking")
@@ -158,11 +232,11 @@ def test_the_figure_of_chapter_3_is_painted_on(opened):
 
 def test_the_figures_of_chapter_4_follow_a_number_and_choose_a_head(opened):
     page = opened(CHAPTERS[3])
-    split = page.locator("attn-split-merge")
+    split = live(page, "attn-split-merge")
     assert "merged[1, 5] = b5" in " ".join(split.locator(".card").inner_text().split())
     split.get_by_text("no swap in merge", exact=True).click()
     assert "merged[2, 5] = b5" in " ".join(split.locator(".card").inner_text().split())  # in the row of token c
-    heads = page.locator("attn-heads")
+    heads = live(page, "attn-heads")
     heads.get_by_text("sink", exact=True).click()
     assert heads.evaluate("el => [el.state.layer, el.state.head]") == [2, 7]
     quiet(page)
@@ -171,6 +245,7 @@ def test_the_figures_of_chapter_4_follow_a_number_and_choose_a_head(opened):
 @pytest.mark.parametrize("name", ["book/welcome", CHAPTERS[0]])
 def test_moving_a_slider_gives_the_numbers_of_attnlab(opened, name):
     page = opened(name)
+    live(page, "attn-mixture")
     keys, values = np.eye(2), np.array([[2.0, 0.0], [0.0, 4.0]])
     for q1, q2 in [(1, 0), (0, 0), (0, 1), (-1.3, 2.4), (3, -3)]:
         for slider, value in (("q1", q1), ("q2", q2)):
@@ -215,6 +290,7 @@ def background(page, selector, inside=""):
 
 def test_the_switch_makes_page_and_figure_dark_and_a_reload_keeps_it(opened):
     page = opened("book/welcome", color_scheme="light")
+    live(page, "attn-mixture")
     light = background(page, "body"), background(page, "attn-mixture", ".card")
     while page.evaluate("document.documentElement.dataset.mode") != "dark":
         page.locator(".theme-switch-button").first.click()
@@ -237,6 +313,154 @@ def test_paper_is_light_and_unfolded_and_the_screen_is_as_before_afterwards(open
     assert background(page, "body") != "rgb(255, 255, 255)"
     assert page.locator(".bd-article details:not([open])").count() == folded
     assert len(page.pdf()) > 50_000
+
+
+# ---- the look
+
+
+def pixels(page, locator):
+    """What is seen of an element, (height, width, 3)."""
+    locator.scroll_into_view_if_needed()
+    return plt.imread(io.BytesIO(locator.screenshot()))[..., :3]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_plots_take_the_paper_of_the_dark_theme(opened, name):
+    page = opened(name, color_scheme="dark", reduced_motion="reduce")
+    plots = page.locator(".cell_output img[src*='_images/']")
+    assert plots.count() > 0
+    for plot in plots.all():
+        shown = pixels(page, plot)
+        np.testing.assert_allclose(shown[2, 2], np.array([0x14, 0x18, 0x1E]) / 255, atol=1.01 / 255)
+        assert shown.max() > 0.85, "and its words are light"
+        assert len(plot.get_attribute("alt")) > 60
+
+
+def test_without_scripts_the_page_is_light_and_has_all_its_colours(opened):
+    page = opened(CHAPTERS[0], java_script_enabled=False, color_scheme="dark")
+    page.mouse.wheel(0, 900)
+    for part in (".bd-header-article", "body"):
+        top = plt.imread(io.BytesIO(page.locator(part).first.screenshot()))[..., :3]
+        np.testing.assert_allclose(top[3, 3], 1, atol=0.01)
+    code = plt.imread(io.BytesIO(page.locator("div.highlight pre").first.screenshot()))[..., :3]
+    np.testing.assert_allclose(code[8, 8], np.array([0xF3, 0xF5, 0xF8]) / 255, atol=0.01)
+
+
+def test_a_long_code_says_that_it_goes_on_and_is_reached_by_key(opened):
+    page = opened(CHAPTERS[0], **PHONE)
+    edges = page.evaluate(
+        """() => [...document.querySelectorAll('.bd-article div.highlight pre')].map(pre =>
+           [pre.scrollWidth > pre.clientWidth, pre.tabIndex === 0, getComputedStyle(pre).backgroundImage !== 'none'])"""
+    )
+    assert {tuple(edge) for edge in edges} == {(True, True, True), (False, False, True)}
+    box = page.locator(".bd-article div.highlight pre[tabindex]").first
+    at_start = pixels(page, box)
+    box.evaluate("pre => { pre.scrollLeft = pre.scrollWidth; }")
+    at_end = pixels(page, box)
+    right, left = np.s_[20:-4, -6:-3], np.s_[20:-4, 4:7]
+    assert at_start[right].mean() < at_end[right].mean() - 0.03, "a shadow on the right until the end is reached"
+    assert at_end[left].mean() < at_start[left].mean() - 0.03, "then on the left"
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_phone_breaks_no_word_of_a_table_or_heading_and_leaves_no_sign_alone_on_a_line(opened, width):
+    page = opened(CHAPTERS[5], **PHONE | {"viewport": {"width": width, "height": 740}})
+    broken = page.evaluate(
+        """() => [...document.querySelectorAll('.bd-article :is(table, h2, h3) code .pre')].flatMap(code =>
+           [...code.childNodes].filter(part => {
+             const range = document.createRange(); range.selectNode(part);
+             return part.nodeType === 3 && range.getClientRects().length > 1 && !/\\s/.test(part.data);
+           }).map(part => part.data))"""
+    )
+    assert broken == []
+    signs = page.evaluate(
+        """() => [...document.querySelectorAll('.bd-article .headerlink')].map(link => {
+             const style = getComputedStyle(link);
+             return style.display === 'none' || style.position === 'absolute'; })"""
+    )
+    assert len(signs) > 10 and all(signs)
+
+
+def test_the_tick_stands_beside_the_longest_title(opened):
+    page = opened(CHAPTERS[5])
+    link = page.locator(".bd-docs-nav li.current > a").first
+    tick, line = link.locator(".opened-tick").bounding_box(), link.bounding_box()
+    assert line["y"] <= tick["y"] and tick["y"] + tick["height"] <= line["y"] + line["height"] + 1
+    first = page.evaluate(
+        """() => { const range = document.createRange();
+           range.selectNodeContents(document.querySelector('.bd-docs-nav li.current > a').firstChild);
+           return range.getClientRects()[0].top; }"""
+    )
+    assert abs(first - tick["y"]) < 6, "on the first line"
+
+
+# ---- when figures and self-tests start
+
+
+def asked_for(page):
+    return sorted(re.findall(r"_static/((?:figures/\w+|selftest)\.js)", " ".join(page.asked)))
+
+
+@pytest.mark.parametrize("way", ["file", "http"])
+def test_a_script_is_asked_for_once_and_only_when_what_needs_it_comes_near(opened, served, way):
+    page = opened(CHAPTERS[0], base=served if way == "http" else None)
+    page.evaluate("new Promise(requestAnimationFrame)")
+    assert asked_for(page) == [], "the first screen of chapter 1 needs none"
+    assert page.locator("attn-mixture img").is_visible(), "the still picture is there"
+    live(page, "attn-mixture")
+    assert "figures/mixture.js" in asked_for(page) and "figures/sharpness.js" not in asked_for(page)
+    page.locator("attn-mixture input#q1").press("Home")
+    assert page.locator("attn-mixture").evaluate("el => el.state.q1") == -3
+    everything_live(page)
+    assert asked_for(page) == ["figures/mixture.js", "figures/sharpness.js", "selftest.js"]
+    assert len(selftests.questions(1)) == page.locator("attn-selftest").count()
+    quiet(page)
+
+
+def test_the_keyboard_passes_by_no_figure_and_starts_it(opened):
+    page = opened(CHAPTERS[0])
+    page.evaluate("""() => { const link = document.createElement('button');
+        document.querySelector('attn-sharpness').before(link); link.focus({ preventScroll: true }); }""")
+    page.keyboard.press("Tab")
+    inside = "document.activeElement.shadowRoot?.activeElement?.tagName"
+    page.wait_for_function(inside)
+    assert page.evaluate("document.activeElement.localName") == "attn-sharpness" and page.evaluate(inside) == "INPUT"
+    assert page.locator("attn-sharpness[tabindex]").count() == 0
+    quiet(page)
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["delete window.IntersectionObserver", "addEventListener('load', () => dispatchEvent(new Event('beforeprint')))"],
+)
+def test_without_an_observer_and_before_printing_everything_starts(opened, script):
+    page = opened(CHAPTERS[0], script=script)
+    page.wait_for_function(STARTED, arg="[data-script]")
+    assert page.foreign == []  # the theme's own script complains without an observer
+
+
+def test_a_script_that_does_not_arrive_leaves_the_still_picture(opened):
+    page = opened("book/welcome", script="HTMLHeadElement.prototype.append = () => { window.refused = true }")
+    page.wait_for_function("window.refused")
+    assert page.locator("attn-mixture figcaption").is_visible()
+    quiet(page)
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_what_starts_takes_the_room_that_was_kept_for_it(opened, name, width):
+    """Figures to a tenth of their height, as pages.css keeps it; self-tests to a line of text."""
+    hold = "const append = HTMLHeadElement.prototype.append; HTMLHeadElement.prototype.append = function (el) {"
+    hold += " (window.held ??= []).push(() => append.call(this, el)) }"
+    page = opened(name, script=hold, viewport={"width": width, "height": 800})
+    measure = """() => [...document.querySelectorAll('[data-script]')]
+        .map(el => [el.getAttribute('question') ?? el.localName, el.getBoundingClientRect().height])"""
+    page.evaluate("for (const el of document.querySelectorAll('[data-script]')) el.dispatchEvent(new Event('focusin'))")
+    kept = page.evaluate(measure)
+    page.evaluate("held.forEach(go => go())")
+    page.wait_for_function(STARTED, arg="[data-script]")
+    for (what, before), (_, after) in zip(kept, page.evaluate(measure), strict=True):
+        assert after == pytest.approx(before, rel=0.1 if what.startswith("attn-") else 0, abs=24), what
 
 
 # ---- formulas
@@ -296,6 +520,28 @@ def test_an_opened_chapter_gets_a_tick_that_stays_until_it_is_cleared(opened, se
     quiet(page)
 
 
+@pytest.mark.parametrize("way", ["file", "http"])
+def test_right_answers_are_counted_and_forgotten_with_what_was_opened(opened, served, way):
+    asked = selftests.questions(1)
+    page = opened(CHAPTER, base=served if way == "http" else None)
+    line = page.locator("[data-selftests]")
+    assert line.inner_text().strip() == f"0 of {len(asked)} self-tests of this chapter right."
+    assert line.evaluate("el => el.closest('section').querySelector('h2').firstChild.data") == "Summary"
+    right = next(number for number, choice in enumerate(asked[0].choices) if choice.right)
+    live(page, "attn-selftest").get_by_role("button").nth(right).click()
+    assert line.inner_text().strip().startswith("1 of ")
+    page.reload()
+    assert line.inner_text().strip().startswith("1 of ")
+    page.goto(page.url.replace(CHAPTER, "book/welcome"))
+    assert "Self-tests right: 1." in page.locator("[data-reading-progress]").inner_text()
+    page.get_by_role("button", name="Forget what I have opened").click()
+    assert "Self-tests" not in page.locator("[data-reading-progress]").inner_text()
+    page.goto(page.url.replace("book/welcome", CHAPTER))
+    assert line.inner_text().strip().startswith("0 of ")
+    assert live(page, "attn-selftest").locator("[aria-pressed=true]").count() == 0
+    quiet(page)
+
+
 def test_reading_progress_stays_in_this_browser(opened, served):
     page = opened(CHAPTER, base=served)
     assert page.context.cookies() == []
@@ -314,11 +560,14 @@ def test_reading_progress_stays_in_this_browser(opened, served):
         "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }",
         "localStorage.setItem('attention-measured.opened', '{not json')",
         "localStorage.setItem('attention-measured.opened', '7')",
+        "localStorage.setItem('attention-measured.selftests', 'null')",
+        "localStorage.setItem('attention-measured.selftests', '[null, 7]')",
     ],
-    ids=["forbidden", "full", "not JSON", "not a list"],
+    ids=["forbidden", "full", "not JSON", "not a list", "answers: null", "answers: a list"],
 )
 def test_a_browser_that_stores_nothing_or_nonsense_still_shows_the_page(opened, broken):
     page = opened(CHAPTER, script=broken)
     assert page.locator(".bd-article h1").is_visible()
     assert page.locator("math").first.is_visible()
+    assert page.locator("[data-selftests]").inner_text().strip().startswith("0 of ")
     quiet(page)
