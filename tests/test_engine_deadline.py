@@ -174,3 +174,17 @@ def test_a_session_survives_a_deadline_at_any_moment():
         answer.exercise = SimpleNamespace(ordinary=lambda seed: many, hard=[])
         answer.run(0.003)
         assert (sys.stdout, sys.stderr, builtins.input, list(warnings.filters), np.geterr()) == kept
+
+
+def test_without_threads_there_is_a_verdict_and_no_limit(monkeypatch):
+    """As in a browser's Python, which is compiled without them."""
+
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    done = []
+    assert within(0.01, lambda: done.append(time.sleep(0.1))) and done == [None]
+    assert weights_of.judge(softmax).title == weights_of.judge(weights_of.reference).title
+    with pytest.raises(RuntimeError, match="its own"):
+        within(1, lambda: (_ for _ in ()).throw(RuntimeError("its own")))

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 import nbformat
+from mdit_py_plugins.anchors.index import slugify  # as MyST makes the addresses of headings
 from nbclient import NotebookClient
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbformat import NotebookNode
@@ -89,12 +90,15 @@ def _cell(make, source: str, exercise: Exercise | OpenQuestion, part: str, **met
     return cell
 
 
-def _statement(exercise: Exercise | OpenQuestion, level: str) -> str:
+def _statement(exercise: Exercise | OpenQuestion, level: str, folder: str = "") -> str:
+    """The task, its points and the section to reread; `folder` is where the chapters lie, seen from the notebook."""
+    chapter = next(path.name for path in chapters(f"{int(exercise.number.split('.')[0]):02}"))
+    section = f"[“{exercise.section}”]({folder}{chapter}#{slugify(exercise.section)})"
     kind = "Open question" if isinstance(exercise, OpenQuestion) else "Exercise"
     points = f"{exercise.points} point{'s' if exercise.points != 1 else ''}"
     return (
         f"{level} {kind} {exercise.number} · `{exercise.name}`\n\n{exercise.statement}\n\n"
-        f"*{points} · to reread: “{exercise.section}”*"
+        f"*{points} · to reread:* {section}"
     )
 
 
@@ -123,7 +127,7 @@ def answered_cells(question: OpenQuestion) -> list[NotebookNode]:
     rubric = "\n".join(f"- {line}" for line in question.criteria)
     answer = f"**One good answer.** {question.model_answer}\n\n**How it is read.**\n\n{rubric}"
     return [
-        _cell(new_markdown_cell, _statement(question, "##"), question, "statement"),
+        _cell(new_markdown_cell, _statement(question, "##", "../"), question, "statement"),
         _cell(new_markdown_cell, answer, question, "model-answer"),
     ]
 
@@ -131,7 +135,7 @@ def answered_cells(question: OpenQuestion) -> list[NotebookNode]:
 def solution_cells(exercise: Exercise) -> list[NotebookNode]:
     """Statement, reference, its check, and the mistakes that the checker knows."""
     return [
-        _cell(new_markdown_cell, _statement(exercise, "##"), exercise, "statement"),
+        _cell(new_markdown_cell, _statement(exercise, "##", "../"), exercise, "statement"),
         _cell(new_code_cell, exercise.solution_source, exercise, "solution"),
         _cell(new_code_cell, f"{exercise.call}.check()", exercise, "check"),
         _cell(new_markdown_cell, _mistakes(exercise), exercise, "mistakes"),

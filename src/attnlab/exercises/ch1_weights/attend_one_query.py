@@ -13,7 +13,9 @@ from ..engine import Probe, Wrong, exercise
     points=3,
     section="Any number of pairs",
     statement=(
-        "Attention for one query, from the inputs to the output. You may use `softmax`, and nothing else of\n`attnlab`."
+        "Attention for one query, from the inputs to the output. You may use `softmax`, and nothing else of\n"
+        "`attnlab`. With the query [1], the keys [0] and [ln 3] and the values [4, 0] and [0, 4] the output is\n"
+        "[1, 3]."
     ),
     hints=[
         "Three steps, one line each: scores, weights, mixture. You have written all three.",

@@ -14,7 +14,8 @@ from ..engine import Probe, Wrong, exercise
     section="A first look at masks",
     statement=(
         "Some keys may not be used. Give them the weight 0, and let the allowed ones share the whole. You may\n"
-        "use `softmax`. At least one key is allowed."
+        "use `softmax`. At least one key is allowed. Of the scores [0, ln 3, 5], the last one not allowed, the\n"
+        "weights are [¼, ¾, 0]."
     ),
     hints=[
         "A forbidden key should get the weight 0. Which score gives that, given that exp(score) must be 0?",

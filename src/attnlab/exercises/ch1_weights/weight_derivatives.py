@@ -14,10 +14,12 @@ from ..engine import Probe, Wrong, exercise
     section="Content addressing, and its gradient",
     statement=(
         "How does weight i answer when score j rises a little? Build the table of all these derivatives, by the\n"
-        "formula (small steps are not exact enough). You may use `softmax`."
+        "formula (small steps are not exact enough). You may use `softmax`. For the scores [0, 0] the table is\n"
+        "[[¼, −¼], [−¼, ¼]]."
     ),
     hints=[
-        "On the diagonal stands αᵢ(1 − αᵢ), everywhere else −αᵢαⱼ.",
+        "Two cases: the score that rises is the weight's own, or it is another one. What does each weight do?",
+        "On the diagonal stands αᵢ(1 − αᵢ), which is αᵢ − αᵢαᵢ, everywhere else −αᵢαⱼ. What do the two have in common?",
         "`np.diag(w)` makes a diagonal table, `np.outer(w, w)` the table of all products.",
     ],
 )

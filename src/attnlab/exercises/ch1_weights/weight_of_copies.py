@@ -13,7 +13,7 @@ from ..engine import Probe, Wrong, exercise
     statement=(
         "There are two different keys. The first occurs `copies` times, the second once; the first scores\n"
         "`difference` higher. How much weight do the copies have together? Find the closed form first, on\n"
-        "paper."
+        "paper. With the difference 0 and 3 copies it is ¾."
     ),
     hints=[
         "Write the two exponentials: n equal ones for the copies, one for the other key. Divide by e^(s₂).",

@@ -12,7 +12,10 @@ from ..engine import Probe, Wrong, exercise
     "1.4",
     points=1,
     section="Temperature",
-    statement=("Turn scores into weights at a given temperature, which may be as low as 0.001. You may use `softmax`."),
+    statement=(
+        "Turn scores into weights at a given temperature, which may be as low as 0.001. You may use `softmax`.\n"
+        "The scores [0, ln 2] give at temperature ½ the weights [1/5, 4/5]."
+    ),
     hints=[
         "The temperature acts on the scores, before softmax.",
         "Divide by it: a high temperature makes scores alike, a low one drives them apart.",

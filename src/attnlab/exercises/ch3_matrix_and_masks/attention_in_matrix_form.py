@@ -13,8 +13,9 @@ from ..engine import Probe, Wrong, exercise
     points=2,
     section="All queries at once",
     statement=(
-        "Attention for all queries at once, without a mask and without a loop: $O = A V$ with\n"
-        "$A = \\mathrm{softmax}(Q K^\\top / \\sqrt{d_k})$. You may use `softmax`, and nothing else of `attnlab`."
+        "Attention for all queries at once, without a mask and without a loop: O = A V with\n"
+        "A = softmax(Q Kᵀ / √d_k). You may use `softmax`, and nothing else of `attnlab`. With the queries [0] and\n"
+        "[1], the keys [0] and [ln 3] and the values [4] and [8] the output is [[6], [7]]."
     ),
     hints=[
         "`queries @ keys.T` is the table of all dot products: one row a query, one column a key. Divide it by √d_k.",

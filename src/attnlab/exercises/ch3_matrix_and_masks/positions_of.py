@@ -8,7 +8,7 @@ from ..engine import Probe, Wrong, exercise
 @exercise(
     "3.7",
     points=1,
-    section="Padding, followed to the end",
+    section="Left padding, and positions",
     statement=(
         "Padding moves the tokens, but their positions must not move: the first real token of a sentence has position\n"
         "0, wherever it stands. Count the real tokens only, and give padding the position 0. For [0, 0, 1, 1, 1] (two\n"

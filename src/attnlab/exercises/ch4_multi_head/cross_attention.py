@@ -16,9 +16,10 @@ from ._words import SCALE, W_TRANSPOSED, divisor, normalised
     statement=(
         "Cross-attention, as in a translator: the encoder has read the source sentence, and every token that the\n"
         "decoder has written looks up in it what it needs. One head, no mask, no bias (nothing is added to the\n"
-        "products); a matrix multiplies from the right, `x @ W`. You may use `attnlab.softmax` or\n"
-        "`attnlab.attention`. With `[[1]]` for all three matrices, the decoder's tokens [[0], [9]] and the\n"
-        "encoder's [[1], [2], [6]], the output is [[3], [6]]."
+        "products); a matrix multiplies from the right, `x @ W`. In the text `look_up` left the work to `attention`.\n"
+        "Write the formula itself this time, from memory: `attnlab.softmax` is all that it needs. With `[[1]]` for\n"
+        "all three matrices, the decoder's tokens [[0], [9]] and the encoder's [[1], [2], [6]], the output is\n"
+        "[[3], [6]]."
     ),
     hints=[
         "The output has a row for each token that asks; what is mixed in it comes from the tokens that are looked up.",

@@ -12,7 +12,8 @@ from ..engine import Probe, Wrong, exercise
     statement=(
         "A batch has one mask a sample, `allowed` (B, n_q, n_k), in this course's convention: True = may attend.\n"
         "Write it as the `attn_mask` of torch's `nn.MultiheadAttention`: bool, True = **forbidden**, one matrix\n"
-        "for each head of each sample. All heads of sample 0 come first, then all heads of sample 1, and so on.\n"
+        "for each head of each sample. All heads of sample 0 come first, then all heads of sample 1, and so on. In\n"
+        "the text masks were tensors; here they are NumPy arrays, where both ways to copy have other names.\n"
         "For two heads, two samples of one query and two keys, [[1, 1]] and [[1, 0]], become [[0, 0]], [[0, 0]],\n"
         "[[0, 1]], [[0, 1]], as truth values: an array of shape (4, 1, 2)."
     ),

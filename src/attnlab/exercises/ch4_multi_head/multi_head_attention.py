@@ -17,10 +17,10 @@ from ._words import INTERLEAVED_HINT, RESHAPE, SCALE, W_TRANSPOSED, divisor, nor
     statement=(
         "Multi-head self-attention, from the tokens to the output, without a mask and without biases (nothing is\n"
         "added to the products). Matrices are (d_model, d_model) and multiply from the right, `x @ W`; head h owns\n"
-        "the *columns* from h·d_head up to (h+1)·d_head of W_q, W_k and W_v, and the same *rows* of W_o. You may\n"
-        "use `attnlab.softmax` or `attnlab.attention`; `attnlab.heads` has the rest, write it yourself. With two\n"
-        "heads, the unit matrix for all four, and the tokens [[0, 0], [9, 0], [0, 9]], the output is\n"
-        "[[3, 3], [9, 3], [3, 9]]."
+        "the *columns* from h·d_head up to (h+1)·d_head of W_q, W_k and W_v, and the same *rows* of W_o. The text has\n"
+        "it as a loop, as one call and as a sum: write one of them from memory. You may use `attnlab.softmax` or\n"
+        "`attnlab.attention`; `attnlab.heads` has the rest, so leave it aside. With two heads, `np.eye(2)` for all\n"
+        "four matrices, and the tokens [[0, 0], [9, 0], [0, 9]], the output is [[3, 3], [9, 3], [3, 9]]."
     ),
     hints=[
         "Two exercises before this one do half of the work: cut into heads what has been projected, attend in every "

@@ -13,6 +13,7 @@ from ..engine import Probe, Wrong, exercise
     statement=(
         "One head, with queries x @ W_q and keys x @ W_k. Let its queries be x @ (W_q M), with an invertible M\n"
         "(d_head, d_head), and change W_k so that **every score stays what it was**, (x W_q)(x W_k)ᵀ, for every x.\n"
+        "The text says what W_k becomes. Do not look back: find it on paper, from the scores.\n"
         "Return the new W_q and the new W_k, in this order, as one array (2, d_model, d_head). With\n"
         "W_q = [[1, 2]], W_k = [[3, 1]] and M = [[2, 0], [0, 4]] they are [[2, 8]] and [[1.5, 0.25]]: the score of\n"
         "the token [1] with itself is 1·3 + 2·1 = 5 before, and 2·1.5 + 8·0.25 = 5 after. Most M are not diagonal."

@@ -13,11 +13,12 @@ from ..engine import Probe, Wrong, exercise
     statement=(
         "The heads of a layer have no order of their own. Give the four matrices of the layer whose heads come in\n"
         "another order, and whose output is the same: new head i is the old head `order[i]`, complete with its\n"
-        "queries, keys, values and its part of the output. As in this chapter, projections multiply from the\n"
-        "right, x @ W_q: head h owns block h of the columns of W_q, W_k and W_v, and block h of the rows of W_o,\n"
-        "each of d_model / n_heads features. With three heads of one feature and the order [2, 0, 1], a row\n"
-        "[1, 2, 3] of W_q becomes [3, 1, 2]. Return the four as one array: the new W_q, W_k, W_v and W_o, in this\n"
-        "order."
+        "queries, keys, values and its part of the output. In the text all heads were turned round; there it makes no\n"
+        "difference whether a head *comes from* place `order[i]` or *goes to* it, and here it does. As in this\n"
+        "chapter, projections multiply from the right, x @ W_q: head h owns block h of the columns of W_q, W_k and\n"
+        "W_v, and block h of the rows of W_o, each of d_model / n_heads features. With three heads of one feature and\n"
+        "the order [2, 0, 1], a row [1, 2, 3] of W_q becomes [3, 1, 2]. Return the four as one array: the new W_q,\n"
+        "W_k, W_v and W_o, in this order."
     ),
     hints=[
         "Write `order` for features: with two features a head, the order [2, 0, 1] of heads is [4, 5, 0, 1, 2, 3].",

@@ -11,11 +11,12 @@ from ..engine import Probe, Wrong, exercise
 @exercise(
     "4.9",
     points=2,
-    section="The heads of a real model",
+    section="A job that can be checked",
     statement=(
         "How much does each head look at the token just before? For each head, take the weight that a query gives to\n"
         "the key just before its own, and average it over the queries. The first token has none before it and does\n"
-        "not count. A head with the rows [1, 0, 0], [0.6, 0.4, 0], [0.1, 0.7, 0.2] scores (0.6 + 0.7) / 2 = 0.65."
+        "not count. In the text PyTorch did it in two lines; write it in NumPy, from memory. A head with the rows\n"
+        "[1, 0, 0], [0.6, 0.4, 0], [0.1, 0.7, 0.2] scores (0.6 + 0.7) / 2 = 0.65."
     ),
     hints=[
         "In the row of query i, the weight wanted stands in column i − 1. How many rows have such a column?",

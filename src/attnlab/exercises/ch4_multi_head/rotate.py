@@ -9,11 +9,12 @@ from ..engine import Probe, Wrong, exercise
 @exercise(
     "4.11",
     points=3,
-    section="Attention does not know the order",
+    section="Positions, turned",
     statement=(
         "Rotary position embedding (Su et al. 2021): take the features of a token in pairs of neighbours, 2i and\n"
         "2i + 1 with i = 0, 1, …, and turn each pair in its plane, counter-clockwise, by the angle\n"
-        "position · 10000^(−2i/d), in radians. At position 0 nothing turns.\n"
+        "position · 10000^(−2i/d), in radians. At position 0 nothing turns. The text turned the pairs as complex\n"
+        "numbers; do it without them, with sines and cosines.\n"
         "The key [1, 0] at position 1 becomes [cos 1, sin 1] = [0.5403, 0.8415], the query [1, 0] at position 3\n"
         "[cos 3, sin 3] = [−0.9900, 0.1411]. Their dot product is cos 2 = −0.4161: it depends on the distance alone."
     ),

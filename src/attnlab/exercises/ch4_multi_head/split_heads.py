@@ -11,9 +11,10 @@ from ._words import INTERLEAVED_HINT, RESHAPE, numbered
     points=2,
     section="All heads at once",
     statement=(
-        "Cut the features of every token into heads: head 0 gets the first d / n_heads of them, head 1 the next. For\n"
-        "two tokens with the features [1, 2] and [3, 4] and two heads, head 0 has the tokens [1] and [3], and head 1\n"
-        "has [2] and [4]. `attnlab.heads.split` does this; write it yourself."
+        "Cut the features of every token into heads: head 0 gets the first d / n_heads of them, head 1 the next. In\n"
+        "the text there was one sentence; here is a batch of them, so that other axes change places. For a sentence\n"
+        "of two tokens with the features [1, 2] and [3, 4] and two heads, head 0 has the tokens [1] and [3], and\n"
+        "head 1 has [2] and [4]. `attnlab.heads.split` does this; write it yourself."
     ),
     hints=[
         "Entry [b, h, i, j] of the result is one feature of token i of sentence b. Which one, in terms of h and j?",

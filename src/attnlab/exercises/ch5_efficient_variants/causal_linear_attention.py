@@ -14,10 +14,10 @@ from ..engine import Probe, Wrong, exercise
         "Causal linear attention, from features: queries and keys have been through a feature map already, and all\n"
         "their numbers are positive. The weight of key j for query i, if j ≤ i, is φ(q_i)·φ(k_j), divided by the sum\n"
         "of these products over the keys up to i; there is no exponential. The output is the mean of the values under\n"
-        "these weights. A loop that carries two sums from token to token is enough; no table of n × n numbers is\n"
-        "needed, but it is allowed. The sum below the fraction bar is never 0: add nothing to it. With the query\n"
-        "features [1, 1], [1, 2], the key features [1, 0], [0, 1] and the values [10], [20] the output is [10],\n"
-        "[16.6667]."
+        "these weights. The text's `running` does this with two sums that go from token to token: write it from\n"
+        "memory, without the feature map. A table of n × n numbers is not needed, but allowed. The sum below the\n"
+        "fraction bar is never 0: add nothing to it. With the query features [1, 1], [1, 2], the key features [1, 0],\n"
+        "[0, 1] and the values [10], [20] the output is [10], [16.6667]."
     ),
     hints=[
         "Σ_j (q·k_j) v_j is q·(Σ_j k_j v_jᵀ): the bracket does not depend on the query. What is the bracket's shape, "

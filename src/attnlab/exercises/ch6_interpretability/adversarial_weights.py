@@ -13,14 +13,14 @@ from ..engine import Probe, Wrong, exercise
     points=3,
     section="Shuffled weights, and the worst ones",
     statement=(
-        "How different may weights be without changing the prediction? The number scoreᵢ is what key i would give the\n"
-        "logit with all the weight, so the logit is `weights @ scores`. Of all weights (none negative, their sum 1)\n"
-        "whose logit lies between `low` and `high`, bounds included, find those farthest from the given ones: with\n"
-        "the largest Jensen–Shannon divergence JSD(p, q) = ½ Σ pᵢ ln(pᵢ/mᵢ) + ½ Σ qᵢ ln(qᵢ/mᵢ), where m = (p + q)/2\n"
-        "and 0 · ln 0 is 0. The chapter proves that among them is a single key, or a pair with the logit `low` or\n"
-        "`high`: try all of these. The logit of the given weights lies in the band, and scores differ from the\n"
-        "bounds. For the weights [0.6, 0.3, 0.1], the scores [0, 1, 4] and the band from 0.5 to 0.9 the answer is\n"
-        "[0.1, 0.9, 0]."
+        "How different may weights be without changing the prediction? The number scoreᵢ (gᵢ in the chapter) is what\n"
+        "key i would give the logit with all the weight, so the logit is `weights @ scores`. Of all weights (none\n"
+        "negative, their sum 1) whose logit lies between `low` and `high`, bounds included, find those farthest from\n"
+        "the given ones: with the largest Jensen–Shannon divergence JSD(p, q) = ½ Σ pᵢ ln(pᵢ/mᵢ) + ½ Σ qᵢ ln(qᵢ/mᵢ),\n"
+        "where m = (p + q)/2 and 0 · ln 0 is 0. The chapter proves that among them is a single key, or a pair with\n"
+        "the logit `low` or `high`: try all of these. The logit of the given weights lies in the band, and scores\n"
+        "differ from the bounds. For the weights [0.6, 0.3, 0.1], the scores [0, 1, 4] and the band from 0.5 to 0.9\n"
+        "the answer is [0.1, 0.9, 0]."
     ),
     hints=[
         "Two lists of candidates. Which single keys lie in the band? And which two keys can be mixed so that the logit "

@@ -18,8 +18,8 @@ from ..engine import Probe, Wrong, exercise
         "number of agreeing pairs minus that of disagreeing ones, over the number of pairs: from 1, the same order,\n"
         "to −1, the opposite one. A pair with equal scores on one side, a tie, neither agrees nor disagrees, and the\n"
         "denominator allows for it: it is √(pairs not tied in `a` · pairs not tied in `b`). This is τ-b. The scores\n"
-        "are compared as they are, with their signs. [3, 2, 1] and [5, 6, 4] have τ = (2 − 1) / 3 = 1/3; [1, 2, 2]\n"
-        "and [1, 2, 3] have τ = 2 / √(2 · 3) ≈ 0.816. Neither vector is constant."
+        "are compared as they are, with their signs, and neither vector is constant. [3, 2, 1] and [5, 6, 4] have τ =\n"
+        "(2 − 1) / 3 = 1/3; [1, 2, 2] and [1, 2, 3] have τ = 2 / √(2 · 3) ≈ 0.816."
     ),
     hints=[
         "For keys i and j: what is the sign of (a[i] − a[j]) · (b[i] − b[j]) if the pair agrees, and if it disagrees?",

@@ -17,9 +17,9 @@ from ..engine import Probe, Wrong, exercise
         "readout`. Without key i the others share the whole: their weights are divided by their sum. The states stay\n"
         "as they are: the word is not deleted from the text, only its weight is taken away (the chapter's\n"
         "*leave-one-out* ranking deletes the word). The effect of key i is the output of all keys minus the output\n"
-        "without key i, with its sign. With the weights [0.5, 0.5], the values [2] and [6] and the readout [1] the\n"
-        "output is 4; without key 0 it is 6, without key 1 it is 2, so the effects are [−2, 2]. If one key has all\n"
-        "the weight, nothing is left without it, and the output without it is 0."
+        "without key i, with its sign. If one key has all the weight, nothing is left without it, and the output\n"
+        "without it is 0. With the weights [0.5, 0.5], the values [2] and [6] and the readout [1] the output is 4;\n"
+        "without key 0 it is 6, without key 1 it is 2, so the effects are [−2, 2]."
     ),
     hints=[
         "Write down the weights without key 0: which entry is 0, and by what are the others divided?",

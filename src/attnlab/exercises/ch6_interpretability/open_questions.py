@@ -54,10 +54,10 @@ what_follows = OpenQuestion(
     "what_follows",
     section="The reply",
     statement=cleandoc("""
-        An (invented) report on a text classifier says: accuracy with attention .742, with uniform weights .735, five
-        seeds each, interval of the difference −.006 to .020. Kendall's τ between weights and the effect of deleting
-        a word: .22, interval .19 to .25. For most texts there are other weights, at a Jensen–Shannon divergence of
-        .64 from the model's own, with the same prediction; between two seeds the divergence is .12.
+        An (invented) report on a text classifier says: accuracy with attention 0.742, with uniform weights 0.735,
+        five seeds each, interval of the difference −0.006 to 0.020. Kendall's τ between weights and the effect of
+        deleting a word: 0.22, interval 0.19 to 0.25. For most texts there are other weights, at a Jensen–Shannon
+        divergence of 0.64 from the model's own, with the same prediction; between two seeds the divergence is 0.12.
 
         Which of these sentences follow? Give a reason for each, and for those that do not follow say what is missing.
 
@@ -76,10 +76,10 @@ what_follows = OpenQuestion(
         rankings and with random ones.
 
         (c) does not follow. The other weights *exist*; nobody has shown that a model would compute them from a text.
-        What training finds is stable: two seeds differ by .12, a fifth of .64. Missing: a *model* that computes such
-        weights and is as good.
+        What training finds is stable: two seeds differ by 0.12, a fifth of 0.64. Missing: a *model* that computes
+        such weights and is as good.
 
-        (d) follows as far as it goes: a τ of .22 means that (without ties) some 61 % of all pairs of words stand in
+        (d) follows as far as it goes: a τ of 0.22 means that (without ties) some 61 % of all pairs of words stand in
         the same order, where coin tosses would give 50 %. It is about these texts, this kind of model, and deletion.
         Of the word with the *largest* weight it says nothing: that one could be right in every text.
     """),

@@ -15,9 +15,9 @@ from ..engine import Probe, Wrong, exercise
     statement=(
         "A key adds its weight times its value to the output, and a large weight on a value near zero adds next to\n"
         "nothing. Compute the share of each key in what is carried: weight times length of the value, divided by the\n"
-        "sum of these over the keys. The length is Euclidean. The weights [0.9, 0.1] and the values [0, 0] and\n"
-        "[5, 0] give the shares [0, 1]. Where nothing is carried, because all values or all weights of a row are\n"
-        "zero, all shares are 0. Batches work alike: any number of axes may come before."
+        "sum of these over the keys. The length is Euclidean. Where nothing is carried, because all values or all\n"
+        "weights of a row are zero, all shares are 0. Batches work alike: any number of axes may come before. The\n"
+        "weights [0.9, 0.1] and the values [0, 0] and [5, 0] give the shares [0, 1]."
     ),
     hints=[
         "Which axis of `values` counts features, and is gone once you have lengths? Then both have the shape (..., n).",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 import threading
@@ -62,11 +63,12 @@ def within(seconds: float, work: Callable[[], None]) -> bool:
     """Do the work; stop it after `seconds`, imports not counted. True if it came to its end in time.
 
     It is stopped between Python bytecodes, on every system: an endless Python loop ends, a single endless call into C
-    does not.
+    does not. Where no thread can be started there is no limit.
     """
     watch, finished, foreign = _Watch(seconds, work), False, None
     try:
-        threading.Thread(target=watch.run, daemon=True).start()
+        with contextlib.suppress(RuntimeError):  # a browser's Python starts no threads: there, no limit
+            threading.Thread(target=watch.run, daemon=True).start()
         watch.do()
         finished = True
     except BaseException as error:  # whatever comes, the watch is ended first; then it passes through
