@@ -3,8 +3,11 @@
 import base64
 import io
 import json
+import os
 import re
+import subprocess
 import sys
+from types import SimpleNamespace
 from urllib.parse import unquote, urldefrag
 
 import pytest
@@ -19,8 +22,16 @@ import claims
 import colab
 import course
 import lean_pages
+import live_figures
+import publishing
+from sphinx.errors import ConfigError
 
-REPOSITORY, SITE = "https://github.com/someone/their-fork", "https://someone.example/their-fork"
+from attnlab import figures, selftests
+
+# A fork as awkward as its names may be: capitals, a dot, a site in a folder of a folder, a branch with a slash.
+REPOSITORY, BRANCH = "https://github.com/Some-One/Their.Fork", "next/edition"
+SITE = "https://someone.example/courses/Their.Fork"
+COLAB = "https://colab.research.google.com/github/Some-One/Their.Fork/blob/gh-pages/colab/"
 
 
 LOADS = [("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("video", "src"), ("link", "href")]
@@ -36,10 +47,11 @@ def pages(built_book):
 def published(tmp_path_factory):
     """The book as somebody publishes it, with the addresses of a fork."""
     out = tmp_path_factory.mktemp("published")
-    result = build(ROOT, out, REPOSITORY=REPOSITORY, SITE=SITE)
+    result = build(ROOT, out, REPOSITORY=REPOSITORY + "/", SITE=SITE + "/", BRANCH=BRANCH)
     assert result.returncode == 0, result.stdout + result.stderr
-    found = (out / "_build/html").rglob("*.html")
-    return {path: BeautifulSoup(path.read_text(encoding="utf8"), "html.parser") for path in found}
+    html = out / "_build/html"
+    found = {path: BeautifulSoup(path.read_text(encoding="utf8"), "html.parser") for path in html.rglob("*.html")}
+    return {path.relative_to(html).as_posix(): page for path, page in found.items()}
 
 
 @pytest.fixture
@@ -85,9 +97,39 @@ def test_code_on_a_page_is_the_code_of_the_notebook_with_tags_only_where_there_i
     page = pages[built_book / "notebooks/04_multi_head.html"]
     shown = [pre.get_text().rstrip("\n") for pre in page.select("div.cell_input pre")]
     notebook = json.loads((ROOT / "notebooks/04_multi_head.ipynb").read_text("utf-8"))
-    assert shown == ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    hidden = [cell for cell in code if "remove-input" in cell["metadata"].get("tags", [])]
+    assert all("selftest" in cell["metadata"] for cell in hidden), "a page leaves out no line but the self-tests'"
+    assert shown == ["".join(cell["source"]) for cell in code if cell not in hidden]
     classes = {name for span in page.select("div.cell_input pre span[class]") for name in span["class"]}
     assert classes.isdisjoint({"n", "nn", "p", "w"}) and {"k", "c1", "o"} <= classes
+
+
+def test_no_page_carries_the_script_of_a_figure_and_each_says_where_it_lies(pages, built_book):
+    now = {f"figures/{name}.js": figures.script(name) for name in figures.NAMES} | {"selftest.js": selftests.script()}
+    lying = {str(p.relative_to(built_book / "_static")): p.read_text("utf-8") for p in built_book.rglob("figures/*.js")}
+    assert lying | {"selftest.js": (built_book / "_static/selftest.js").read_text("utf-8")} == now
+    named = set()
+    for path, page in pages.items():
+        assert not [script for script in page.find_all("script") if "customElements" in script.get_text()], path
+        for element in page.select("[data-lm-suppress-shortcuts]"):
+            file = (path.parent / element["data-script"].partition("?")[0]).resolve()
+            assert file.is_file(), f"{path}: {element['data-script']}"
+            named.add((element.name, element["data-script"]))
+        if page.select("[data-lm-suppress-shortcuts]"):
+            assert page.select("script[src*='live.js'][defer]"), path
+    assert {name for name, _ in named} == {*map(figures.tag, figures.NAMES), "attn-selftest"}
+    files = {name: {address.rpartition("_static/")[2] for n, address in named if n == name} for name, _ in named}
+    assert all(len(addresses) == 1 for addresses in files.values()), "one address each, for the whole book"
+
+
+def test_only_the_script_in_front_of_its_own_element_goes():
+    figure, other = figures.mixture()._repr_html_(), "<script>let x = 1;</script>"
+    kept = live_figures.without_scripts(f"{other}{figure}{other}<attn-mixture></attn-mixture>", "../_static/")
+    address = re.search(r'<attn-mixture data-script="(\.\./_static/figures/mixture\.js\?v=[0-9a-f]{8})"', kept)[1]
+    assert kept.count(other) == 2 and kept.count("<script>") == 2 and kept.count(address) == 1
+    rest = re.sub(r"(?s)<script>.*?</script>\n", "", figure)
+    assert kept.replace(f' data-script="{address}"', "") == f"{other}{rest}{other}<attn-mixture></attn-mixture>"
 
 
 def test_no_page_names_the_machine_it_was_built_on(pages):
@@ -246,24 +288,80 @@ def test_without_addresses_no_page_names_a_repository_or_colab(pages):
             assert "colab" not in link and "/edit/" not in link and "/blob/" not in link, f"{path}: {link}"
 
 
-def test_colab_buttons_of_a_fork_lead_to_the_copies_that_the_tool_writes(published, tmp_path):
-    written = {path.name for path in colab.write(tmp_path / "colab", SITE)}
-    found = {}
-    for path, page in published.items():
-        for link in links(page):
-            if "colab" in link:
-                found[path.stem] = link.removeprefix(
-                    "https://colab.research.google.com/github/someone/their-fork/blob/gh-pages/colab/"
-                )
-    assert set(found.values()) == written
-    assert {f"{name}.ipynb" for name in found} == written  # each chapter has its own, and no other page has one
+def test_every_button_of_a_fork_leads_to_something_that_exists(published, built_book, tmp_path):
+    """Each address of the fork, its site or Colab, on each page, is one that is known here, and its file is there."""
+    copies = {path.name for path in colab.write(tmp_path / "colab", SITE)}
+    opened, edited, downloaded = {}, {}, {}
+    for name, page in published.items():
+        docname = name.removesuffix(".html")
+        for element in page.find_all(["a", "link"], href=True):
+            link = element["href"]
+            if link == REPOSITORY:
+                continue
+            elif link.startswith("https://colab."):
+                opened[docname] = link.removeprefix(COLAB)
+            elif link.startswith(f"{REPOSITORY}/"):
+                kind, path = link.removeprefix(f"{REPOSITORY}/").split(f"/{BRANCH}/")
+                edited[docname] = path
+                assert (ROOT / path).is_file() if kind == "edit" else kind == "tree" and (ROOT / path).is_dir(), link
+            elif link.startswith(SITE):
+                assert element["rel"] == ["canonical"] and link == f"{SITE}/{name}"
+            elif "_sources/" in link:
+                file = os.path.normpath(os.path.join(os.path.dirname(name), link))
+                downloaded[docname] = file
+                source = (ROOT / file.removeprefix("_sources/")).read_bytes()
+                assert (built_book / file).read_bytes() == source, f"{name} offers {link} for download"
+            else:
+                words = ("github.com/Some-One", "someone.example", "Their.Fork")
+                assert not any(word in link for word in words), f"{name}: {link} is no address that is known"
+    sources = toc_files()
+    assert opened == {docname: f"{docname.split('/')[-1]}.ipynb" for docname in course.chapters(ROOT)}
+    assert set(opened.values()) == copies
+    assert set(edited) == set(downloaded) == sources
+    for docname in sources:
+        assert downloaded[docname].startswith(f"_sources/{docname}.")
+        if docname.startswith("notebooks/solutions/"):  # generated: an edit belongs to what they are made from
+            number, rest = docname.removeprefix("notebooks/solutions/").split("_", 1)
+            assert edited[docname] == f"src/attnlab/exercises/ch{int(number)}_{rest}"
+        else:
+            assert edited[docname].startswith(f"{docname}.")
 
 
-def test_edit_links_of_a_fork_lead_to_files_of_the_repository(published):
-    edits = {link for page in published.values() for link in links(page) if "/edit/" in link}
-    assert len(edits) >= 6
-    for link in edits:
-        assert (ROOT / link.removeprefix(f"{REPOSITORY}/edit/main/")).is_file(), link
+def toc_files():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf8"))
+    return {toc["root"], *(entry["file"] for part in toc["parts"] for entry in part["chapters"])}
+
+
+@pytest.mark.parametrize(
+    ("repository", "address"),
+    [
+        ("https://github.com/a/b", "https://colab.research.google.com/github/a/b/blob/gh-pages/colab/01_weights.ipynb"),
+        (
+            "https://github.com/A-b/a-b.github.io",
+            "https://colab.research.google.com/github/A-b/a-b.github.io/blob/gh-pages/colab/01_weights.ipynb",
+        ),
+        ("https://gitlab.com/a/b", ""),  # Colab opens notebooks of GitHub
+        ("", ""),
+    ],
+)
+def test_the_address_in_colab(repository, address):
+    assert publishing.colab_address(repository, "notebooks/01_weights") == address
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("REPOSITORY", "someone/their-fork"),
+        ("REPOSITORY", "git@github.com:someone/their-fork"),
+        ("REPOSITORY", "https://github.com/someone"),
+        ("SITE", "someone.github.io/their-fork"),
+        ("SITE", "https://someone.github.io/their fork"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_an_example(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"{name}={re.escape(value)} is no address like https://"):
+        publishing.read_addresses(None, SimpleNamespace(html_theme_options={}))
 
 
 def test_a_colab_copy_installs_the_wheel_by_its_address_and_changes_nothing_else():
@@ -292,6 +390,7 @@ def version():
         ("../book/claims.md#S07", f"{SITE}/book/claims.html#S07"),
         ("02_scoring.ipynb", f"{SITE}/notebooks/02_scoring.html"),
         ("solutions/01_weights.ipynb", f"{SITE}/notebooks/solutions/01_weights.html"),
+        ("04_multi_head.ipynb#the-layer-and-pytorchs", f"{SITE}/notebooks/04_multi_head.html#the-layer-and-pytorch-s"),
         ("#the-weights", "#the-weights"),
         ("https://arxiv.org/abs/1409.0473", "https://arxiv.org/abs/1409.0473"),
         ("https://github.com/a/b/blob/main/c.md", "https://github.com/a/b/blob/main/c.md"),
@@ -299,6 +398,33 @@ def version():
 )
 def test_links_of_a_colab_copy_lead_to_the_site(link, address):
     assert colab.to_site(f"see [there]({link}).", "notebooks/01_weights", SITE) == f"see [there]({address})."
+
+
+def test_every_anchor_in_a_colab_copy_is_on_the_page_that_it_leads_to(built_book):
+    asked = set()
+    for docname in course.chapters(ROOT):
+        copy = colab.colab_copy(json.loads((ROOT / f"{docname}.ipynb").read_text(encoding="utf8")), docname, SITE)
+        words = "\n".join(cell["source"] for cell in copy["cells"] if cell["cell_type"] == "markdown")
+        asked |= set(re.findall(rf"\]\({SITE}/([^)#]+)#([^)]+)\)", words))
+    assert len(asked) > 50
+    lost = [f"{page}#{id}" for page, id in asked if f'id="{id}"' not in (built_book / page).read_text(encoding="utf8")]
+    assert lost == []
+
+
+# ---- what `make watch` shows
+
+
+def test_make_watch_builds_the_pages_that_make_book_builds(built_book, tmp_path):
+    settings, html = ROOT / "book/tools/settings", tmp_path / "html"
+    flags = ["-W", "--keep-going", "--quiet", "--conf-dir", str(settings), "--doctree-dir", str(tmp_path / "trees")]
+    environment = {name: value for name, value in os.environ.items() if name not in ("REPOSITORY", "SITE", "BRANCH")}
+    command = [sys.executable, "-m", "sphinx", "build", str(ROOT), str(html), *flags]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    named = f"--conf-dir {settings.relative_to(ROOT).as_posix()} "
+    assert named in (ROOT / "Makefile").read_text(encoding="utf8")
+    theirs = {path.relative_to(built_book): path.read_bytes() for path in built_book.rglob("*.html")}
+    assert {path.relative_to(html): path.read_bytes() for path in html.rglob("*.html")} == theirs
 
 
 # ---- the shape of the book

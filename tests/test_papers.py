@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -64,9 +65,9 @@ def test_make_commands_exist(name):
 
 
 def test_make_commands_are_found_where_they_stand():
-    assert make_commands(read("README.md")) >= {"book", "test", "lab", "help", "wheel", "colab"}
-    assert make_commands(read("CONTRIBUTING.md")) >= {"notebooks", "test", "lint", "book"}
-    assert make_commands(read(".github/workflows/publish.yml")) == {"book", "wheel", "colab"}
+    assert make_commands(read("README.md")) >= {"book", "test", "lab", "help", "site", "colab"}
+    assert make_commands(read("CONTRIBUTING.md")) >= {"notebooks", "test", "lint", "book", "watch", "links"}
+    assert make_commands(read(".github/workflows/publish.yml")) == {"site"}
 
 
 def named_paths(text):
@@ -92,8 +93,24 @@ def test_paths_exist(name):
             continue
         places = [ROOT, ROOT / "src/attnlab/exercises"]  # `engine/` stands in the row of its folder
         assert any(list(place.glob(path.replace("NAME", "*").rstrip("/"))) for place in places), f"{name}: {path}"
-    for link in re.findall(r"\]\((?!https?:|#)([^)]+)\)", text):
-        assert (ROOT / name).parent.joinpath(link).exists(), f"{name} links to {link}"
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
+        file, _, anchor = link.partition("#")
+        target = (ROOT / name).parent.joinpath(file) if file else ROOT / name
+        assert target.exists(), f"{name} links to {link}"
+        assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), f"{name} links to {link}"
+
+
+def anchors(text):
+    """As GitHub makes them from the headings: small letters, no punctuation, hyphens for spaces."""
+    headings = re.findall(r"(?m)^#+ (.*)$", re.sub(r"(?s)```.*?```", "", text))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_anchors_are_made_as_github_makes_them():
+    assert anchors("# A title\n\n## What `make lab` does, twice\n```\n# a comment\n```\n") == {
+        "a-title",
+        "what-make-lab-does-twice",
+    }
 
 
 def test_paths_are_found_where_they_stand():
@@ -223,6 +240,50 @@ def test_only_the_job_that_pushes_may_write(workflow):
             assert "${{" not in step.get("run", ""), step
 
 
+def linted(*files):
+    command = [Path(sysconfig.get_path("scripts")) / "zizmor", "--offline", "--no-progress", "--strict-collection"]
+    done = subprocess.run([*command, *files], capture_output=True, text=True, encoding="utf-8", check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_linter_of_workflows_finds_nothing():
+    code, words = linted(ROOT / ".github")
+    assert code == 0, words
+
+
+def test_the_linter_finds_a_text_that_somebody_else_wrote_in_a_script(tmp_path):
+    workflow = read(".github/workflows/weekly.yml").replace("- run: make links", "- run: echo ${{ github.head_ref }}")
+    (tmp_path / "wrong.yml").write_text(workflow, encoding="utf-8")
+    code, words = linted(tmp_path / "wrong.yml")
+    assert code != 0 and "template-injection" in words
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_scripts_of_workflows_are_scripts(path):
+    """Each parses, and each runs with `set -e`: GitHub does that by itself in a step whose shell is bash."""
+    for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values():
+        for step in job.get("steps", []):
+            if "run" in step:
+                done = subprocess.run(["bash", "-n"], input=step["run"], capture_output=True, text=True, check=False)
+                assert done.returncode == 0, (step["run"], done.stderr)
+
+
+def test_each_workflow_does_its_part():
+    flows = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in WORKFLOWS}
+    assert set(flows) == {"test", "publish", "colab", "weekly", "release"}
+    systems = {row["os"].split("-")[0] for row in flows["test"]["jobs"]["elsewhere"]["strategy"]["matrix"]["include"]}
+    assert systems == {"ubuntu", "macos", "windows"}
+    assert make_commands(read(".github/workflows/weekly.yml")) == {"links"}
+    assert make_commands(read(".github/workflows/colab.yml")) == {"colab"}
+    assert flows["weekly"]["jobs"]["colab"]["uses"] == "./.github/workflows/colab.yml"
+    # `on` is a truth value in YAML 1.1
+    assert flows["colab"][True]["push"] == {"branches": ["main"]} and flows["release"][True] == {
+        "push": {"tags": ["v*"]}
+    }
+    for name in ("publish", "release"):  # nothing is published that was not tested
+        assert flows[name]["jobs"]["build"]["needs"] == "test" and flows[name]["jobs"]["push"]["needs"] == "build"
+
+
 def test_hooks_are_local_and_run_what_make_lint_runs():
     (repo,) = yaml.safe_load(read(".pre-commit-config.yaml"))["repos"]
     assert repo["repo"] == "local"
@@ -276,6 +337,45 @@ def test_text_files_end_their_lines_as_editorconfig_says():
         data = path.read_bytes()
         if path.suffix in {".md", ".py", ".yml", ".yaml", ".toml", ".js", ".css", ".cff", ".cfg", ".svg", ".ipynb"}:
             assert b"\r" not in data and data.endswith(b"\n"), path
+
+
+# ---- releases
+
+
+@pytest.fixture
+def papers(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2.0"\n', encoding="utf-8")
+    (tmp_path / "CITATION.cff").write_text("cff-version: 1.2.0\nversion: 1.2.0\n", encoding="utf-8")
+    entries = ["Unreleased\n\n- Later.", "1.2.0 · 2026-12-01\n\n### Added\n\n- Now.", "1.1.0\n\n- Before."]
+    entries = "# Changelog\n\n" + "".join(f"## {entry}\n\n" for entry in entries)
+    (tmp_path / "CHANGELOG.md").write_text(entries, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_release_says_what_the_changelog_says_of_it(papers):
+    assert publish.notes("v1.2.0", papers) == "### Added\n\n- Now.\n"
+
+
+@pytest.mark.parametrize(
+    ("paper", "old", "new", "words"),
+    [
+        ("pyproject.toml", "1.2.0", "1.3.0", "the tag is v1.2.0, and pyproject.toml names version 1.3.0"),
+        ("CITATION.cff", "\nversion: 1.2.0", "\nversion: 1.1.0", "and CITATION.cff names version 1.1.0"),
+        ("CHANGELOG.md", "## 1.2.0 · 2026-12-01", "## 1.2.0b", "CHANGELOG.md has no entry '## 1.2.0 · date'"),
+        ("CHANGELOG.md", "## 1.2.0 · 2026-12-01", "## Unreleased, to become 1.2.0", "no entry '## 1.2.0 · date'"),
+    ],
+)
+def test_a_release_needs_one_version_everywhere(papers, paper, old, new, words):
+    text = (papers / paper).read_text(encoding="utf-8")
+    assert old in text
+    (papers / paper).write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(words)):
+        publish.notes("v1.2.0", papers)
+
+
+def test_a_tag_of_another_form_is_no_version(papers):
+    with pytest.raises(ValueError, match=r"the tag is 1\.2\.0"):
+        publish.notes("1.2.0", papers)
 
 
 # ---- publishing

@@ -10,7 +10,11 @@ import os
 import re
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
+
+from docutils.nodes import make_id
+from mdit_py_plugins.anchors.index import slugify  # as MyST makes the addresses of headings
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "book/_ext"))
@@ -27,12 +31,25 @@ def lines(source) -> str:
     return source if isinstance(source, str) else "".join(source)
 
 
-def to_site(text: str, docname: str, site: str) -> str:
+@cache
+def anchors(path: Path) -> dict[str, str]:
+    """The headings of a page: how a link in a source names each, and how the built page does."""
+    text = path.read_text(encoding="utf8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n\n".join(lines(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    headings = [re.sub("[`*]", "", heading) for heading in re.findall(r"^#+ +(.+?) *$", text, flags=re.MULTILINE)]
+    return {slugify(heading): make_id(heading) for heading in headings}
+
+
+def to_site(text: str, docname: str, site: str, root: Path = ROOT) -> str:
     """Relative links of a Markdown cell, as addresses on the site."""
 
     def address(link):
         path = os.path.normpath(f"{os.path.dirname(docname)}/{link[1]}").replace(os.sep, "/")
-        return f"]({site}/{path}.html{link[3] or ''})"
+        anchor = (link[3] or "").removeprefix("#")
+        known = anchors(root / f"{path}.{link[2]}") if anchor else {}
+        return f"]({site}/{path}.html{'#' * bool(anchor)}{known.get(anchor, anchor)})"
 
     return re.sub(r"\]\((?!\w+:|#)([^)#\s]+?)\.(md|ipynb)(#[^)\s]*)?\)", address, text)
 

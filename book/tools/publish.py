@@ -2,8 +2,9 @@
 
     python book/tools/publish.py site OWNER/NAME     the address where GitHub Pages serves this repository
     python book/tools/publish.py push [REMOTE]       commit _build/html and dist/, push; REMOTE is origin unless given
+    python book/tools/publish.py release TAG FOLDER  check that the papers name this version; write FOLDER/notes.md
 
-`make book wheel colab REPOSITORY=… SITE=…` comes first. Each push replaces the branch's files, except `wheels/`, where
+`make site REPOSITORY=… SITE=…` comes first. Each push replaces the branch's files, except `wheels/`, where
 earlier wheels stay (a Colab copy in somebody's Drive must still find its own), and `CNAME`, a domain of one's own.
 """
 
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +37,7 @@ def gather(root: Path, folder: Path) -> None:
     )
     for found, what in [((html / "index.html").exists(), "the book"), (wheels, "the wheel"), (copies, "Colab copies")]:
         if not found:
-            raise ValueError(f"{what}: not built. First: make book wheel colab REPOSITORY=… SITE=…")
+            raise ValueError(f"{what}: not built. First: make site REPOSITORY=… SITE=…")
     shutil.copytree(html, folder, dirs_exist_ok=True)
     for name, files in (("wheels", wheels), ("colab", copies)):
         (folder / name).mkdir(exist_ok=True)
@@ -46,6 +48,21 @@ def gather(root: Path, folder: Path) -> None:
         for wheel in re.findall(r"wheels/([\w.-]+\.whl)", copy.read_text(encoding="utf-8")):
             if not (folder / "wheels" / wheel).exists():
                 raise ValueError(f"{copy.name} installs {wheel}, which is not in dist/")
+
+
+def notes(tag: str, root: Path = ROOT) -> str:
+    """What CHANGELOG.md says of the version that the tag names. ValueError where the papers do not agree on it."""
+    version = tag.removeprefix("v")
+    package = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    citation = re.search(r"(?m)^version: *[\"']?([^\s\"']+)", (root / "CITATION.cff").read_text(encoding="utf-8"))
+    for paper, named in [("pyproject.toml", package), ("CITATION.cff", citation and citation[1])]:
+        if tag != f"v{named}":
+            raise ValueError(f"the tag is {tag}, and {paper} names version {named}")
+    entries = re.split(r"(?m)^## ", (root / "CHANGELOG.md").read_text(encoding="utf-8"))[1:]
+    for title, _, text in (entry.partition("\n") for entry in entries):
+        if re.fullmatch(rf"\[?{re.escape(version)}\]?( .*)?", title.strip()):
+            return text.strip() + "\n"
+    raise ValueError(f"CHANGELOG.md has no entry '## {version} · date'")
 
 
 def git(*arguments: str, at: Path, check: bool = True) -> str:
@@ -85,6 +102,9 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["site", repository] if re.fullmatch(r"[^/\s]+/[^/\s]+", repository):
             print(site(repository))
+        case ["release", tag, folder]:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            (Path(folder) / "notes.md").write_text(notes(tag), encoding="utf-8")
         case ["push", *remote] if len(remote) < 2:
             print(f"pushed to {BRANCH}" if push(*remote) else f"{BRANCH} is up to date")
         case _:
