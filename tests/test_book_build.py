@@ -152,10 +152,15 @@ def test_formulas_are_mathml_and_nothing_is_left_to_a_script(pages):
         assert not re.search(r"\$[^$]+\$|\\frac|\\mathbf|\\\(", page.get_text()), f"{path} shows raw LaTeX"
 
 
+def shown_by(css, family):
+    """The code points in the font that a stylesheet carries under that name."""
+    data = re.search(rf'"{family}".*?base64,([^)]*)\)', css)[1]
+    return set(TTFont(io.BytesIO(base64.b64decode(data))).getBestCmap())
+
+
 def test_the_font_has_every_character_that_a_formula_shows(pages, built_book):
     css = (built_book / "_static/fonts.css").read_text(encoding="utf8")
-    data = re.search(r'"STIX Two Math".*?base64,([^)]*)\)', css)[1]
-    has = set(TTFont(io.BytesIO(base64.b64decode(data))).getBestCmap())
+    has = shown_by(css, "STIX Two Math")
     needed = {ord("√")} if any(page.find("msqrt") for page in pages.values()) else set()
     for page in pages.values():
         needed |= {ord(character) for math in page.find_all("math") for character in math.get_text()}
@@ -165,10 +170,15 @@ def test_the_font_has_every_character_that_a_formula_shows(pages, built_book):
 
 def test_icons_that_the_pages_show_are_in_the_font(pages, built_book):
     css = (built_book / "_static/styles/pydata-sphinx-theme.css").read_text(encoding="utf8")
+    has = shown_by((built_book / "_static/fonts.css").read_text(encoding="utf8"), "Font Awesome 6 Free")
+    seen = set()
     for path, page in pages.items():
         for icon in page.find_all(["i", "span"], class_=re.compile(r"^fa[srb]?$|^fa-(solid|brands|regular)$")):
             names = [n for n in icon["class"] if n.startswith("fa-") and n not in {"fa-solid", "fa-brands", "fa-lg"}]
-            assert any(f".{name}:before" in css for name in names), f"{path}: {icon} would show nothing"
+            rules = [re.search(rf'\.{name}:before\{{content:"(.)"', css) for name in names]
+            assert any(rule and ord(rule[1]) in has for rule in rules), f"{path}: {icon} would show nothing"
+            seen.update(names)
+    assert {"fa-bars", "fa-magnifying-glass", "fa-download"} <= seen
 
 
 def test_cutting_a_font_is_repeatable():

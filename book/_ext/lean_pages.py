@@ -29,7 +29,7 @@ MATH_FONT = ("ziamath", "fonts/STIXTwoMath-Regular.ttf")  # SIL Open Font Licens
 MATH_FONT_SHA256 = "8f42cb183a85043a4dc3f8e41ac3821eb27bf178d68ace929ba439523622323c"
 THEME = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static"
 ICON_FONTS = {"Font Awesome 6 Free": (900, "fa-solid-900.ttf"), "Font Awesome 6 Brands": (400, "fa-brands-400.ttf")}
-ICON_RULE = re.compile(r'\.fa-[\w-]+:before\{content:"\\([0-9a-f]+)"\}')
+ICON_RULE = re.compile(r'\.fa-[\w-]+:before\{content:"(.)"\}')
 FACE = '@font-face{{font-family:"{}";font-weight:{};font-display:block;src:url(data:font/woff2;base64,{})}}\n'
 LEFT_OUT = ("_static/**/*.map", "_static/scripts/fontawesome*", "_static/*.html")  # of what the theme brings
 
@@ -136,7 +136,7 @@ def write_fonts(app, exception):
     theme.write_text(re.sub(r"@font-face\{[^}]*\}", "", css), encoding="utf8")
     (out / "_static/fonts.css").unlink(missing_ok=True)
     prune_styles(out, pages)
-    icons = {int(code, 16) for code in ICON_RULE.findall(theme.read_text(encoding="utf8"))}
+    icons = {ord(icon) for icon in ICON_RULE.findall(theme.read_text(encoding="utf8"))}
     fonts = FACE.format("STIX Two Math", "normal", cut(math_font(), formula_characters(pages), ["ssty"]))
     for family, (weight, file) in ICON_FONTS.items():
         font = (THEME / "vendor/fontawesome/webfonts" / file).read_bytes()
