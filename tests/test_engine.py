@@ -265,6 +265,18 @@ def test_what_is_done_right_beside_a_mistake_is_no_fault():
     assert verdict.turns == (("five, one for none",),) and verdict.remarks == ()
 
 
+def test_a_row_that_is_not_a_number_leaves_the_others_as_evidence():
+    def first(factor):
+        return lambda x: np.concatenate([[np.nan], factor * x[1:]])
+
+    doubled = toy()
+    doubled.mistake("first lost", "The first is 0/0.")(first(2))
+    assert doubled.judge(first(2)).turns == (("first lost",),)
+    assert doubled.judge(first(7)).turns == ()
+    numbers = [1, np.nan, 1], [], [1, np.nan], [np.inf] * 3
+    assert [seen(np.array(a)).telling for a in numbers] == [True, True, False, False]
+
+
 def test_a_mistake_is_never_recognised_by_nan_or_an_exception_alone():
     doubled = toy()
 
@@ -286,7 +298,7 @@ def test_a_mistake_is_never_recognised_by_nan_or_an_exception_alone():
 def test_advice_is_given_and_does_not_reject():
     verdict = ch1.masked_weights.judge(lambda s, a: softmax(np.where(a, s, -1e4)))
     assert verdict.correct and len(verdict.words) == 1
-    assert verdict.words[0].startswith("One thing more: when all allowed scores lie far below zero")
+    assert verdict.words[0].startswith("One thing more: where all allowed scores lie far below zero")
     assert ch1.masked_weights.judge(lambda s, a: softmax(np.where(a, s, -np.inf))).words == []
     rejected = ch1.masked_weights.judge(lambda s, a: softmax(np.where(a, s, -100.0)))
     assert not rejected.correct and rejected.remarks == ("a lower allowed score",)

@@ -148,12 +148,20 @@ def test_one_wrong_refusal_comes_first_then_leaks_and_the_report_is_cited():
     verdict = toy().judge(lambda f: not near(f, X))
     assert verdict.turns == (("turned",),) and verdict.seen_in == ("a/b#1",)
     assert verdict.words[1].startswith("Of 3 implementations that should be refused, your test refuses 0; of 3 that")
-    assert [word.split("*")[1] for word in verdict.words[2:]] == ["even", "odd", "shifted"]
+    assert [word.split("*")[1] for word in verdict.words[2:-1]] == ["even", "odd", "shifted"]
+    assert verdict.words[-1] == "And 3 more, named below."
     assert verdict.words[2].startswith("Refused, though right, ") and verdict.words[3].startswith("Let through, ")
     assert [line.split("  ")[0] for line in verdict.comparison.received.splitlines()] == [
         *("even", "odd", "shifted", "odd far out"),
         *("almost", "constant"),
     ]
+
+
+def test_a_single_one_more_is_explained_like_the_others():
+    verdict = toy().judge(lambda f: np.ptp(f(X)) > 0)  # refuses the constant alone
+    said = [word for word in verdict.words if word.startswith(("Refused, though right, ", "Let through, "))]
+    assert len(verdict.comparison.received.splitlines()) == len(said) == 4
+    assert "named below" not in str(verdict)
 
 
 def test_what_only_hard_implementations_show():

@@ -77,11 +77,23 @@ HIDDEN = np.arange(81).reshape(9, 9) == 40
 @pytest.mark.parametrize(
     ("expected", "received", "said"),
     [
-        (np.array(1.0698), np.array(1.0698 - 3e-9), "largest difference 3e-09"),
-        (np.array([0.0, 1.0]), np.array([1e-9, 1.0 + 2e-6]), "largest difference 2e-06, at [1]"),
-        (np.array([[0.0, -INF]]), np.array([[-1e-9, -INF]]), "largest difference 1e-09, at [0, 0]"),
-        (np.array([0.5, np.nan]), np.array([0.5 + 1e-7, np.nan], dtype=np.float32), "largest difference 1e-07, at [0]"),
-        (TABLE, TABLE + 0.5 * HIDDEN, "largest difference 0.5, at [4, 4]"),
+        (
+            np.array(1.0698),
+            np.array(1.0698 - 3e-9),
+            "printed alike; largest difference 3e-09:\n1.069799997, expected 1.0698",
+        ),
+        (
+            np.array([0.0, 1.0]),
+            np.array([1e-9, 1.0 + 2e-6]),
+            "printed alike; largest difference 2e-06, at [1]:\n1.000002, expected 1",
+        ),
+        (np.array([[0.0, -INF]]), np.array([[-1e-9, -INF]]), ""),
+        (
+            np.array([0.5, np.nan]),
+            np.array([0.5 + 1e-7, np.nan], dtype=np.float32),
+            "printed alike; largest difference 1e-07, at [0]:\n0.500000119, expected 0.5",
+        ),
+        (TABLE, TABLE + 0.5 * HIDDEN, "printed alike; largest difference 0.5, at [4, 4]:\n40.5, expected 40"),
         (TABLE, np.where(HIDDEN, np.nan, TABLE), "not shown, at [4, 4]: nan, expected 40"),
         (TABLE, np.where(HIDDEN, INF, TABLE), "not shown, at [4, 4]: inf, expected 40"),
         (TABLE > 50, (TABLE > 50) ^ HIDDEN, "not shown, at [4, 4]: True, expected False"),

@@ -269,7 +269,7 @@ def test_adversary_refuses(array):
         adversary(predict, p[None], 0, 2)
     with pytest.raises(ValueError, match=r"but it returned shape \(11, 1\)"):
         adversary(lambda w: predict(w)[:, None], p, 0, 2)
-    with pytest.raises(ValueError, match="must be affine"):
+    with pytest.raises(ValueError, match="must be linear, but for a constant, in the weights"):
         adversary(lambda w: predict(w) * math.nan, p, 0, 2)
 
 

@@ -28,6 +28,21 @@ def over_axis_0(s):
     return e / e.sum(axis=0)
 
 
+def divided_by_largest(s):
+    e = np.exp(s / s.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def divided_by_largest_of_all(s):
+    e = np.exp(s / s.max())
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def divided_all_over(s):
+    e = np.exp(s / np.max(s))
+    return e / np.sum(e)
+
+
 def keepdims_missing(s):
     e = np.exp(s)
     return e / e.sum(axis=-1)
@@ -77,6 +92,9 @@ BY_HAND = [
     (ch1.stable_softmax, lambda s: np.exp(s), ("divide: not", "shift: none")),
     (ch1.stable_softmax, lambda s: s / s.sum(axis=-1, keepdims=True), ("function: no exp",)),
     (ch1.stable_softmax, lambda s: np.apply_along_axis(softmax, -1, s), ()),
+    (ch1.stable_softmax, divided_by_largest, ("shift: divided",)),
+    (ch1.stable_softmax, divided_by_largest_of_all, ("shift: divided by largest of all",)),
+    (ch1.stable_softmax, divided_all_over, ("axis: all", "shift: divided by largest of all")),
     (ch1.scaled_scores, lambda q, k: k @ q, ("scale: none",)),
     (ch1.scaled_scores, lambda q, k: k @ q / len(q), ("scale: by d",)),
     (ch1.scaled_scores, lambda q, k: k @ q * np.sqrt(len(q)), ("scale: times",)),
@@ -87,7 +105,8 @@ BY_HAND = [
     (ch1.weights_at_temperature, lambda s, T: softmax(s) / T, ("use: after",)),
     (ch1.weights_at_temperature, lambda s, T: softmax(np.array(s) * T**-1.0), ()),
     (ch1.weight_of_copies, lambda d, n: 1 / (1 + np.exp(-(d + n))), ("bonus: n",)),
-    (ch1.weight_of_copies, lambda d, n: n / (1 + np.exp(-d)), ("multiplied weight", "ratio of exponentials")),
+    (ch1.weight_of_copies, lambda d, n: n / (1 + np.exp(-d)), ("multiplied weight",)),
+    (ch1.weight_of_copies, lambda d, n: np.exp(d) / (np.exp(d) + 1) * n, ("multiplied weight",)),
     (ch1.weight_of_copies, lambda d, n: n * np.exp(d) / (n * np.exp(d) + 1), ()),
     (ch1.masked_weights, lambda s, a: softmax(s * a), ("where: score 0",)),
     (ch1.masked_weights, lambda s, a: softmax(s) * a, ("where: after softmax",)),
@@ -106,6 +125,18 @@ BY_HAND = [
     (ch1.attend_one_query, attention_torch_style, ()),
     (ch1.attend_one_query, attention_as_jacobian_of_logsumexp, ()),
 ]  # fmt: skip
+
+
+def test_what_a_mask_lets_through_far_off_is_said_once():
+    """Masked after `exp`, a high forbidden score does harm; with a finite fill, low allowed ones. Not both at once."""
+    for answer, said in [
+        (mask_then_renormalise, "you divide 0 by 0"),
+        (mask_loop, None),
+        (lambda s, a: softmax(np.where(a, s, -1e4)), "whatever finite number"),
+    ]:
+        verdict = ch1.masked_weights.judge(answer)
+        assert verdict.correct and verdict.title == ("Right on the inputs asked" if said else "Correct")
+        assert len(verdict.words) == bool(said) and all(said in text for text in verdict.words)
 
 
 def test_several_readings_are_offered_as_a_list():

@@ -204,6 +204,7 @@ BY_HAND = [
     (ch2.entropy_of_weights, lambda w: -np.nansum(w * np.log2(w), axis=-1), ("log: base 2",)),
     (ch2.entropy_of_weights, lambda w: np.nansum(w * np.log(w), axis=-1), ("sign: plus",)),
     (ch2.entropy_of_weights, lambda w: -(w * np.log(w + 1e-9)).sum(-1), ("1e-09 added",)),
+    (ch2.entropy_of_weights, lambda w: -(w * np.log(w + 1e-12)).sum(axis=-1), ("1e-12 added",)),
     (ch2.measured_scale, lambda q, k: np.std(q @ k.T), ("result: the spread",)),
     (ch2.measured_scale, lambda q, k: 1 / np.sqrt(q.shape[1]), ("root of d_k",)),
     (ch2.measured_scale, lambda q, k: 1 / np.var(q @ k.T), ("spread: variance",)),
@@ -217,6 +218,7 @@ BY_HAND = [
     (ch2.cosine_scores, cosine_unit, ("zero: not a number",)),
     (ch2.cosine_scores, cosine_divided_twice, ("lengths: queries' without an axis",)),
     (ch2.cosine_scores, cosine_keys_first, ("pairs: keys first",)),
+    (ch2.cosine_scores, lambda q, k, t: cosine_with_more_length(q, k, t), ("1e-09 added to each length",)),
     (ch2.cosine_scores, cosine_in_place, ("inputs: overwritten",)),
     (ch2.cosine_scores, cosine_lost_axis, ("lengths: keepdims forgotten",)),
     (ch2.cosine_scores, lambda q, k, t: q @ k.T / t, ("lengths: none",)),
@@ -260,6 +262,23 @@ def test_an_answer_that_is_right_on_paper_is_accepted_and_told_where_it_fails(on
     verdict, careful = one.judge(answer), one.judge(one.reference)
     assert verdict.correct and verdict.words == [f"One thing more: {p.remark}" for p in one.hard if p.name == probe]
     assert careful.correct and careful.words == []
+
+
+def cosine_with_more_length(queries, keys, temperature):
+    q = queries / (np.linalg.norm(queries, axis=1, keepdims=True) + 1e-9)
+    k = keys / (np.linalg.norm(keys, axis=1, keepdims=True) + 1e-9)
+    return q @ k.T / temperature
+
+
+def test_a_little_more_is_shown_where_it_can_be_seen():
+    """On ordinary inputs the wrong numbers are printed like the right ones."""
+    shown = ch2.cosine_scores.judge(cosine_with_more_length).comparison
+    assert "[ 3.e-07  4.e-07]" in shown.call and shown.expected.startswith("[[ 2. ")
+    assert shown.received.startswith("[[ 1.994 ") and "printed alike" not in shown.received
+    entropy = ch2.entropy_of_weights.judge(lambda w: -(w * np.log(w + 1e-9)).sum(-1))
+    assert "a single weight of 1 gives −1e-09" in entropy.words[0]
+    assert (entropy.comparison.call, entropy.comparison.expected) == ("weights = [1.] shape (1,)", "0.")
+    assert entropy.comparison.received == "-1.e-09"
 
 
 def test_careful_answers_get_no_advice():

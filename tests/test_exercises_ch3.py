@@ -177,6 +177,7 @@ BY_HAND = [
     (ch3.causal_and_padding, lambda s, n: causal_bool(n) * real_tokens(s, n)[:, None], ()),
     (ch3.causal_and_padding, padding_torch_style, ()),
     (ch3.packed_documents_mask, lambda i: i[:, None] == i, ("order: both ways",)),
+    (ch3.packed_documents_mask, lambda i: i[:, None] >= i, ("same: not larger", "order: both ways")),
     (ch3.packed_documents_mask, lambda i: np.tril(np.ones((len(i), len(i)), bool)), ("same: ignored",)),
     (ch3.packed_documents_mask, documents_in_runs, ("same: runs",)),
     (ch3.packed_documents_mask, lambda i: causal_bool(len(i)) & (i[:, None] >= i), ("same: not larger",)),

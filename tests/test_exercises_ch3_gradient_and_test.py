@@ -282,6 +282,14 @@ def by_derivative(attention):
         assert np.abs(attention(query, later_key, later_value) - before)[:t].max() < 1e-6
 
 
+def last_value(attention, n=6):
+    query, key, value = draw(n)
+    before = attention(query, key, value)
+    other = value.copy()
+    other[-1] += 1
+    assert np.allclose(attention(query, key, other)[:-1], before[:-1])
+
+
 NEVER_FAILS = (("shape only",), ("nothing asserted",), ("one array",))
 CAUSAL = [
     (each_cut, ()),
@@ -296,6 +304,7 @@ CAUSAL = [
     (changes_the_past, (("the past",),)),
     (last_token, (("cut: last",),)),
     (lambda a: last_token(a, np.array_equal), (("cut: last", "compare: exactly"),)),
+    (last_value, (("cut: last", "changed: values"),)),
     (half_and_half, (("cut: middle",),)),
     (return_in_the_loop, (("cut: first",),)),
     (lambda a: each_cut(a, n=4), (("too few positions",),)),
@@ -320,6 +329,13 @@ def test_check_causal_as_people_type_it(answer, expected):
         assert verdict.correct, str(verdict)
         return
     assert verdict.turns == expected and verdict.remarks == (), str(verdict)
+
+
+def test_all_four_that_the_last_value_of_a_short_text_lets_through_are_explained():
+    verdict = check_causal.judge(lambda attention: last_value(attention, n=4))
+    said = [word.split("*")[1] for word in verdict.words if word.startswith("Let through, ")]
+    assert said == ["masked after softmax", "first two together", "keys standardised", "open where long"]
+    assert verdict.comparison.call == "19 implementations, 4 of them misjudged"
 
 
 def test_the_test_would_have_caught_the_inverted_mask():

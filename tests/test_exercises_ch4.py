@@ -164,6 +164,10 @@ def view_and_transpose(x, n_heads):
     return x.view(x.size(0), x.size(1), n_heads, x.size(2) // n_heads).transpose(1, 2)
 
 
+def exchanged_torch_style(x, n_heads):
+    return torch.from_numpy(x).unflatten(-1, (n_heads, -1)).transpose(0, 1)
+
+
 def permuted_for_scores(x, n_heads):
     return x.view(*x.shape[:2], n_heads, -1).permute(0, 2, 3, 1)
 
@@ -359,6 +363,8 @@ BY_HAND_HEADS = [
     (split_heads, lambda x, h: np.concatenate(np.split(x, h, axis=-1)), ("heads in the batch, heads first",)),
     (split_heads, split_by_list, ("order: heads before the batch",)),
     (split_heads, lambda x, h: x.reshape(*x.shape[:2], h, -1), ("order: tokens before heads",)),
+    (split_heads, lambda x, h: x.reshape(*x.shape[:2], h, -1).swapaxes(0, 1), ("order: axes 0 and 1 exchanged",)),
+    (split_heads, exchanged_torch_style, ("order: axes 0 and 1 exchanged",)),
     (split_heads, lambda x, h: np.stack([x[..., i::h] for i in range(h)], axis=1), ("cut: interleaved",)),
     (split_heads, lambda x, h: x.reshape(*x.shape[:2], -1, h).swapaxes(1, 2), ("cut: sizes exchanged",)),
     (split_heads, lambda x, h: np.stack(np.split(x, h, axis=1), axis=1), ("tokens cut",)),

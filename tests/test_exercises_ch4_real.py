@@ -138,7 +138,11 @@ def test_the_numbers_of_the_report_on_tokens_rotated_as_position_0():
     [
         (previous_token_score, [[[[1, 0, 0], [0.6, 0.4, 0], [0.1, 0.7, 0.2]]]], ["0.65."]),
         (local_weights, [[0, 0, 0, 0], 1, 1], ["0.045, 0.333, 0.045, 0."]),
-        (rotate, [[[1, 0], [1, 0]], [1, 3]], ["[0.5403, 0.8415]", "[−0.9900, 0.1411]"]),
+        (
+            rotate,
+            [[[1, 0], [1, 0], [0, 1]], [1, 3, 1]],
+            ["[0.5403, 0.8415]", "[−0.9900, 0.1411]", "[−0.8415, 0.5403]"],
+        ),
     ],
 )
 def test_the_examples_of_the_statements(one, given, printed):
@@ -302,6 +306,11 @@ def turned_pair_by_pair(angle_of, *, in_a_copy=False):
     return answer
 
 
+def first_features_alone(x, positions):
+    phi, a = angles(positions, x.shape[1]), x[:, ::2]
+    return np.stack([a * np.cos(phi), a * np.sin(phi)], axis=-1).reshape(x.shape)
+
+
 def put_together_by_halves(x, positions):
     phi, a, b = angles(positions, x.shape[1]), x[:, ::2], x[:, 1::2]
     return np.hstack([a * np.cos(phi) - b * np.sin(phi), a * np.sin(phi) + b * np.cos(phi)])
@@ -388,6 +397,8 @@ BY_HAND = [
     (rotate, put_together_by_halves, ("pairs: left apart",)),
     (rotate, lambda x, p: rotate.reference(x, -p), ("turn: backwards",)),
     (rotate, turned_pair_by_pair(lambda row, p, i, d: p / 10000 ** (i / d), in_a_copy=True), ("turn: half-turned",)),
+    (rotate, first_features_alone, ("turn: one feature turned",)),
+    (rotate, lambda x, p: x * interleaved(np.cos, np.sin)(angles(p, x.shape[1])), ("turn: scaled by both",)),
     (rotate, turned_pair_by_pair(lambda row, p, i, d: row / 10000 ** (i / d)), ("position: row",)),
     (rotate, turned_pair_by_pair(lambda row, p, i, d: (p + 1) / 10000 ** (i / d)), ("position: from 1",)),
     (rotate, turned_pair_by_pair(lambda row, p, i, d: 0), ("not turned",)),

@@ -108,6 +108,7 @@ def test_what_the_cards_say_is_so():
     heads = W.reshape(4, 2, 3)
     near(twin(pooled_heads, "group: strided")(W, 4, 2)[:2], (heads[0] + heads[2]) / 2)
     near(twin(pooled_heads, "group: features")(W, 4, 2)[0], W[:2].mean(axis=0))
+    assert len(twin(pooled_heads, "group: heads and features")(W, 4, 2)) == 2  # "a new head is left with one row"
     same = np.tile(W[:2], (4, 1))  # all heads alike: a mean leaves them so
     near(pooled_heads.reference(same, 4, 2), same[:4])
     near(twin(pooled_heads, "pool: sum")(same, 4, 2), 2 * same[:4])
@@ -229,6 +230,15 @@ def by_a_queue(lengths, room):
     for n in lengths:
         positions += [len(kept) + i for i in range(n)]
         kept.extend(range(n))
+    return np.array(positions)
+
+
+def in_the_last_place(lengths, room):
+    positions, n_seen = [], 0
+    for n in lengths:
+        for _ in range(n):
+            positions.append(min(n_seen, room - 1))
+            n_seen += 1
     return np.array(positions)
 
 
@@ -482,6 +492,8 @@ BY_HAND = [
     (decode_positions, lambda lengths, room: np.repeat(np.cumsum(lengths) - lengths, lengths), ("within: all alike",)),
     (decode_positions, lambda lengths, room: np.arange(1, lengths.sum() + 1), ("result: from one",)),
     (decode_positions, lambda lengths, room: np.arange(lengths.sum()) % room, ("result: places",)),
+    (decode_positions, in_the_last_place, ("result: last place",)),
+    (decode_positions, lambda lengths, room: np.arange(lengths.sum()).clip(max=room - 1), ("result: last place",)),
     (
         decode_positions,
         lambda lengths, room: np.repeat(np.cumsum(lengths), lengths),
@@ -524,6 +536,8 @@ BY_HAND = [
         ("group: strided",),
     ),
     (pooled_heads, cut("kv f g d", 2), ("group: features",)),
+    (pooled_heads, lambda W, H, kv: W.reshape(kv, -1, W.shape[1]).mean(1), ("group: heads and features",)),
+    (pooled_heads, cut("kv g f d", (1, 2)), ("group: heads and features",)),
     (pooled_heads, of_columns, ("group: columns",)),
     (pooled_heads, cut("g kv f d", 1), ("group: sizes exchanged",)),
     (pooled_heads, cut("H f d", 0), ("group: all",)),

@@ -87,6 +87,14 @@ def read_before_added(Q, K, V):
     return np.array(out)
 
 
+def read_while_empty(Q, K, V):
+    S, z, out = np.zeros((K.shape[1], V.shape[1])), np.zeros(K.shape[1]), []
+    for q, k, v in zip(Q, K, V, strict=True):
+        out.append(q @ S / (q @ z))
+        S, z = S + np.outer(k, v), z + k
+    return np.array(out)
+
+
 def table(lower=np.tril, through=lambda scores: scores):
     def answer(Q, K, V):
         weights = lower(through(Q @ K.T))
@@ -154,6 +162,8 @@ BY_HAND = [
     (causal_linear_attention, table(lower=lambda w: w), ("sees: all",)),
     (causal_linear_attention, table(lower=np.triu), ("sees: later ones",)),
     (causal_linear_attention, read_before_added, ("sees: earlier ones",)),
+    (causal_linear_attention, read_while_empty, ("read before the first is added",)),
+    (causal_linear_attention, table(lower=lambda w: np.tril(w, -1)), ("read before the first is added",)),
     (causal_linear_attention, masked_softmax, ("weights: softmax",)),
     (causal_linear_attention, lambda Q, K, V: table()(Q + 1, K + 1, V), ("weights: mapped again",)),
     (causal_linear_attention, lambda Q, K, V: softmax(Q @ K.T) @ V, ("sees: all", "weights: softmax")),

@@ -182,6 +182,16 @@ def test_a_right_answer_that_fails_for_a_zero_direction_is_told_so_in_one_senten
     assert verdict.turns == () and not verdict.correct
 
 
+def test_what_is_said_of_weights_that_do_not_move_or_of_nothing_left_is_said_once():
+    """Several inputs show it; beside a mistake it is one sentence of the card."""
+    negative = farthest_weights.judge(lambda w, d: w + np.min(-w / d) * d)
+    assert negative.turns == (("step: negative limits",),)
+    assert set(negative.remarks) == {"no direction", "a single key", "along the border"} and len(negative.words) == 2
+    unguarded = leave_one_out.judge(left_out(lambda w, g, i: zeroed(w, g, i) / (1 - w[i]), lambda o, r: r - o))
+    assert unguarded.turns == (("difference: turned",),)
+    assert set(unguarded.remarks) == {"one key has all the weight", "a single key"} and len(unguarded.words) == 2
+
+
 def test_scipy_s_result_is_told_apart_from_the_number_in_it():
     verdict = kendall_tau.judge(stats.kendalltau)
     assert not verdict.correct and any("its item 0 would be right" in text for text in verdict.words)

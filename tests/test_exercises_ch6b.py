@@ -169,7 +169,7 @@ def test_what_the_cards_on_the_farthest_weights_say_is_so():
 
 def test_what_a_random_search_leaves_is_said_whatever_its_draws():
     for n_draws, concentration in [(500, 1), (20_000, 1), (20_000, 0.5)]:
-        words = adversarial_weights.judge(random_search(n_draws, concentration)).words
+        words = adversarial_weights.judge(random_search(n_draws, concentration), seconds=120).words
         assert words[0].startswith("Allowed, perhaps close, but no corner: the farthest weights lie *on* a bound")
     for answer in (
         lambda w, s, low, high: w - 2 * np.eye(len(w))[0],

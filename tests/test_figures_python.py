@@ -95,6 +95,37 @@ def test_a_script_weighs_a_few_kilobytes(name):
     assert len(figures.script(name).encode()) < 20_000
 
 
+# What is seen of linear red, green and blue without one kind of cone: Machado, Oliveira, Fernandes 2009, severity 1.
+SEEN = {
+    "all cones": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])  # of sRGB, D65
+
+
+def difference(one, other, seen):
+    """CIE 1976: the distance in L*a*b* of two colours, "#rrggbb", as they are seen. About 2 is just visible."""
+
+    def lab(colour):
+        part = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+        xyz = TO_XYZ @ np.clip(np.array(seen) @ linear, 0, 1) / TO_XYZ.sum(1)
+        x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+        return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+    return np.linalg.norm(lab(one) - lab(other))
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_the_two_data_colours_differ_for_every_kind_of_eye(seen):
+    live = re.findall(r"--k1:(#\w{6});--k2:(#\w{6})", (SOURCES / "_base.js").read_text("utf-8"))
+    assert len(live) == 2 and live == re.findall(r"--k1:(#\w{6});--k2:(#\w{6})", _static.drawing.STYLE), "light, dark"
+    assert min(difference(blue, orange, SEEN[seen]) for blue, orange in live) > 40
+    assert difference("#b44a00", "#5a6e00", SEEN["deuteranopia"]) < 20, "a pair that is lost"
+
+
 def test_source_files_stay_short():
     for source in SOURCES.glob("*.js"):
         assert source.read_text(encoding="utf-8").count("\n") < 300, source.name

@@ -297,6 +297,13 @@ def test_needs_and_minutes_are_read_from_the_first_lines(known):
         assert abs(sum(chapter.sections.values()) - chapter.reading) <= len(chapter.sections) / 2
 
 
+def test_needs_in_words():
+    assert course_map.needs_in_words({}) == ""
+    assert course_map.needs_in_words({1: "", 2: ""}) == "1, 2"
+    assert course_map.needs_in_words({1: "", 3: "", 4: "", 5: "", 6: "the masks"}) == "1, 3–5; 6 in part"
+    assert course_map.needs_in_words({3: "the masks"}) == "3 in part"
+
+
 def test_sections_that_the_map_names_exist_and_paths_keep_their_promise(sources):
     assert course_map.problems(ROOT) == []
     rewrite(sources / "book/course_map.yml", '"5 / Windows": [', '"5 / Doors": [')
@@ -322,6 +329,16 @@ def test_the_picture_has_a_link_for_each_chapter_and_an_arrow_for_each_need(page
     words = " ".join(picture.get_text(" ").split())
     for chapter in known.values():
         assert f"{chapter.reading} min to read {chapter.practice} min, {chapter.exercises} exercises" in words
+    spoken = " ".join(picture.find_all("a")[5]["aria-label"].split())
+    numbers = f"{known[6].reading} min to read, {known[6].practice} min, {known[6].exercises} exercises"
+    assert spoken.startswith(f"6 · What weights can explain, {numbers}, PyTorch")
+    assert spoken.endswith(", needs 1–4; 5 in part")
+    rows = {}
+    for rect in picture.find_all("rect"):
+        left = float(rect["x"])
+        rows.setdefault(rect["y"], []).append((left, left + float(rect["width"])))
+    outer = {(min(left for left, _ in row), max(right for _, right in row)) for row in rows.values()}
+    assert len(outer) == 1, "every row of the picture is as wide as the others"
 
 
 def test_the_tables_and_paths_of_the_map_show_the_same_numbers(pages, known):
@@ -330,6 +347,7 @@ def test_the_tables_and_paths_of_the_map_show_the_same_numbers(pages, known):
         [cell.get_text(strip=True) for cell in row.select("td")] for row in page.select("table.chapter-table tbody tr")
     ]
     for row, chapter in zip(rows, known.values(), strict=False):
+        assert row[0].endswith(chapter.runs_on)
         assert row[2:6] == [str(n) for n in (chapter.reading, chapter.practice, chapter.exercises, chapter.points)]
     assert rows[-1][4:6] == [str(sum(c.exercises for c in known.values())), str(sum(c.points for c in known.values()))]
     plan = yaml.safe_load((ROOT / "book/course_map.yml").read_text("utf8"))

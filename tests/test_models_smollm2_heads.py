@@ -185,7 +185,7 @@ def test_the_protocol_is_that_of_evidence_and_the_adversary_refuses_what_is_not_
     moved = evidence.permute(predict, weights, 20)
     assert moved.shape == (20,) and moved.median() < -0.1
     own = predict(weights[None]).item()
-    with pytest.raises(ValueError, match="affine"):
+    with pytest.raises(ValueError, match="linear, but for a constant"):
         evidence.adversary(predict, weights, own - 0.1, own + 0.1)
 
 

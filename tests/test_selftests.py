@@ -192,6 +192,16 @@ def test_marks_become_tags_and_everything_else_is_escaped():
         assert selftests._inline(plain) == plain
 
 
+def test_apostrophes_are_those_of_print_outside_of_code_alone():
+    marked = "the key's, the keys', it doesn't, `x`'s, d_k's; `a['s']`, 'quoted'"
+    assert selftests._inline(marked) == (
+        "the key’s, the keys’, it doesn’t, <code>x</code>’s, d<sub>k</sub>’s; <code>a['s']</code>, 'quoted'"
+    )
+    for asked in QUESTIONS:
+        words = re.sub(r"(?s)<script>.*?</script>|<code>.*?</code>", "", asked._repr_html_())
+        assert "'" not in words, asked.id
+
+
 def test_a_terminal_reads_question_and_choices_and_is_told_nothing_beforehand():
     assert repr(EXAMPLE) == (
         "Check yourself\nWhere does `α[1] < 1` leave all of d_k and e^s?\n  1. Here.\n  2. There.\n  3. Nowhere.\n"

@@ -39,13 +39,19 @@
       link.append(" ", tick);
     }
     for (const line of document.querySelectorAll("[data-reading-progress]")) {
+      const status = line.querySelector("[role=status]");
       line.hidden = false;
-      line.querySelector("[role=status]").textContent =
+      status.textContent =
         (opened.length ? `Opened so far: ${opened.length} of ${chapters.length}.` : "No chapter opened yet.")
         + (right.size ? ` Self-tests right: ${right.size}.` : "");
       const button = line.querySelector("button");
       button.hidden = opened.length + answers.length === 0;
-      button.onclick = () => { clear(); show(read()); };
+      button.onclick = () => {
+        clear();
+        show(read());
+        status.textContent = "Forgotten: chapters and self-tests.";
+        status.focus(); // the button that was pressed is gone
+      };
     }
     for (const line of document.querySelectorAll("[data-selftests]")) {
       const asked = line.dataset.selftests.split(" ");

@@ -146,6 +146,8 @@ def problems(root: Path) -> list[str]:
 # ---- the picture
 
 WIDTH, GAP, PAD, LINE = 320, 8, 12, 18
+BOXES = WIDTH - 28  # the outer width of every row; right of it runs the arrow that goes past a row
+TITLE, FACT = 8.6, 7.1  # the widths of a letter, generous: every system has its own font
 
 
 def arrows(known: dict[int, Chapter]) -> list[tuple[int, int, str]]:
@@ -167,9 +169,21 @@ def rows(known: dict[int, Chapter]) -> list[list[int]]:
     return [[n for n in known if depth[n] == level] for level in range(max(depth.values()) + 1)]
 
 
+def needs_in_words(needs: dict[int, str]) -> str:
+    """Of {1: "", 2: "", 3: "", 5: "the cache"}: “1–3; 5 in part”."""
+    runs = []
+    for number in (number for number, part in needs.items() if not part):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    whole = ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return "; ".join(filter(None, [whole, *(f"{number} in part" for number, part in needs.items() if part)]))
+
+
 def wrapped(words: str, characters: int) -> list[str]:
     lines = [""]
-    for word in words.split():
+    for word in words.split(" "):
         if lines[-1] and len(f"{lines[-1]} {word}") > characters:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
@@ -181,28 +195,32 @@ def picture(known: dict[int, Chapter], address) -> str:
     boxes, y, parts = {}, 2, []
     links = arrows(known)
     for row in rows(known):
-        width = (WIDTH - 4 - GAP * (len(row) - 1)) / len(row) if len(row) > 1 else WIDTH - 48
+        width = (BOXES - GAP * (len(row) - 1)) / len(row)
         texts = {}
         for number in row:
-            title = wrapped(TITLES[number], int((width - 2 * PAD) / 8.4))
-            chapter = known[number]
-            facts = [f"{chapter.reading} min to read", f"{chapter.practice} min, {chapter.exercises} exercises"]
-            facts += wrapped(chapter.runs_on.replace("; ", ", "), int((width - 2 * PAD) / 6.6))
-            texts[number] = title, facts
-        height = max(len(title) + len(facts) for title, facts in texts.values()) * LINE + 2 * PAD - 4
+            chapter, room = known[number], width - 2 * PAD
+            exercises = f"{chapter.exercises}\N{NO-BREAK SPACE}exercises"
+            facts = [f"{chapter.reading} min to read", f"{chapter.practice} min, {exercises}"]
+            facts.append(chapter.runs_on.replace("; ", ", "))
+            lines = [line for fact in facts for line in wrapped(fact, int(room / FACT))]
+            needs = needs_in_words(chapter.needs)
+            spoken = ", ".join([TITLES[number], *facts, *(["needs " + needs] if needs else [])])
+            texts[number] = wrapped(TITLES[number], int(room / TITLE)), lines, spoken
+        height = max(len(title) + len(facts) for title, facts, _ in texts.values()) * LINE + 2 * PAD - 4
         for place_in_row, number in enumerate(row):
             boxes[number] = (2 + place_in_row * (width + GAP), y, width, height)
             parts.append(box(boxes[number], *texts[number], address(known[number].docname)))
         y += height + (56 if any(part for start, _, part in links if start in row) else 30)
-    lines = [arrow(boxes, known, *link) for link in links]
+    drawn = "".join([*(arrow(boxes, known, *link) for link in links), *parts])
     size = f"0 0 {WIDTH} {y - 26:g}"
     label = "Map of the course: six boxes, one for each chapter, and arrows to the chapters that need it"
     tip = 'id="map-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"'
-    drawn = f'<defs><marker {tip}><path d="M0 0 8 4 0 8z"/></marker></defs>{"".join(lines + parts)}'
+    drawn = f'<defs><marker {tip}><path d="M0 0 8 4 0 8z"/></marker></defs>{drawn}'
     return f'<svg class="course-map" viewBox="{size}" role="group" aria-label="{label}">{drawn}</svg>'
 
 
-def box(frame, title, facts, address) -> str:
+def box(frame, title, facts, spoken, address) -> str:
+    """The lines that one sees, and, for those who hear them, a sentence with what the arrows say."""
     x, y, width, height = (f"{number:g}" for number in frame)
     top, inside = frame[1] + PAD + 11, frame[0] + PAD
     text = "".join(
@@ -210,7 +228,7 @@ def box(frame, title, facts, address) -> str:
         for i, line in enumerate([*title, *facts])
     )
     frame_ = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="6"/>'
-    return f'<a href="{address}">{frame_}{text}</a>'
+    return f'<a href="{address}" aria-label="{escape(spoken)}">{frame_}{text}</a>'
 
 
 def arrow(boxes, known, start, end, part) -> str:
@@ -260,14 +278,16 @@ class ChapterTable(FromNotebooks):
     def show(self, known, course):
         lines = []
         for chapter in known.values():
-            needs = [f"{number}: {part}" if part else str(number) for number, part in chapter.needs.items()]
-            facts = [", ".join(needs) or "–", chapter.reading, chapter.practice, chapter.exercises, chapter.points]
-            first = nodes.paragraph("", "", self.link(known, str(chapter.number)))
-            lines.append([first, *(nodes.paragraph("", str(fact)) for fact in [*facts, chapter.runs_on])])
+            needs = needs_in_words(chapter.needs) or "–"
+            facts = [needs, chapter.reading, chapter.practice, chapter.exercises, chapter.points]
+            name = self.link(known, str(chapter.number))
+            runs_on = nodes.inline("", chapter.runs_on, classes=["runs-on"])
+            first = nodes.paragraph("", "", name, nodes.Text(" "), runs_on)
+            lines.append([first, *(nodes.paragraph("", str(fact)) for fact in facts)])
         counted = [(c.reading, c.practice, c.exercises, c.points) for c in known.values()]
         whole = [sum(column) for column in zip(*counted, strict=True)]
-        lines.append([nodes.paragraph("", str(fact)) for fact in ["all", "", *whole, ""]])
-        header = ("chapter", "needs", "minutes", "for the exercises", "exercises", "points", "runs on")
+        lines.append([nodes.paragraph("", str(fact)) for fact in ["all", "", *whole]])
+        header = ("chapter", "needs", "read (min)", "exercises (min)", "exercises", "points")
         return [table(header, lines, ["chapter-table"])]
 
 

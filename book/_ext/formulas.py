@@ -4,6 +4,8 @@ math-core translates LaTeX to MathML, which browsers lay out and screen readers 
 is a warning with file and formula, and fails the build under -W. The font is made by lean_pages.
 """
 
+import re
+
 from docutils import nodes
 from math_core import LatexError, LatexToMathML
 from sphinx.util import logging
@@ -11,6 +13,8 @@ from sphinx.util.math import get_node_equation_number
 
 logger = logging.getLogger(__name__)
 CONVERTER = LatexToMathML(fancy_error=False)
+# A browser may break the line between a formula and the mark that follows it.
+MARK = re.compile(r"[.,;:!?)\]”’]+")
 
 
 def mathml(node, display):
@@ -25,6 +29,19 @@ def mathml(node, display):
 def visit_inline(self, node):
     self.body.append(f'<span class="formula">{mathml(node, display=False)}</span>')
     raise nodes.SkipNode
+
+
+def keep_marks(app, doctree, docname):
+    """Put a formula and the mark right after it into one span that no line breaks."""
+    for formula in list(doctree.findall(nodes.math)):
+        parent = formula.parent
+        place = parent.index(formula)
+        after = parent[place + 1] if place + 1 < len(parent) else None
+        if isinstance(after, nodes.Text) and (mark := MARK.match(after)):
+            parent.children[place : place + 2] = []
+            kept = nodes.inline("", "", formula, nodes.Text(mark[0]), classes=["unbroken"])
+            rest = [nodes.Text(after[mark.end() :])] if mark.end() < len(after) else []
+            parent.insert(place, [kept, *rest])
 
 
 def visit_block(self, node):
@@ -42,4 +59,5 @@ def choose(app, config):
 def setup(app):
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.connect("config-inited", choose)
+    app.connect("doctree-resolved", keep_marks, priority=600)  # after the glossary, which reads whole lines of text
     return {"parallel_read_safe": True, "parallel_write_safe": True}

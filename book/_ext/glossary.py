@@ -212,6 +212,11 @@ def link_first_uses(app, doctree, docname):
 # ---- the page
 
 
+def curly(words: str) -> str:
+    """With the apostrophes that the pages have: nobody else sets them in the index."""
+    return words.replace("'", "’")
+
+
 def chinese(words: str) -> nodes.inline:
     return nodes.inline("", words, classes=["language-zh"])  # docutils writes lang="zh"
 
@@ -225,7 +230,7 @@ class Glossary(SphinxDirective):
         entries = nodes.definition_list("", *map(self.entry, known), classes=["course-glossary"])
         index = addnodes.index(entries=[])
         for term in known:
-            index["entries"] += [("single", term.name, term.anchor, "main", None)]
+            index["entries"] += [("single", curly(term.name), term.anchor, "main", None)]
             index["entries"] += [("single", words, term.anchor, "main", "中文") for words in term.chinese]
         return [self.letters(known), index, entries]
 

@@ -13,6 +13,7 @@ from sphinx.errors import ConfigError
 
 COLAB = "https://colab.research.google.com/github"
 SOLUTIONS = "notebooks/solutions/"
+DOWNLOADS = {".ipynb": "Notebook (.ipynb)", ".md": "Source (.md)", ".pdf": "Print or save as PDF"}
 
 
 def read_addresses(app, config):
@@ -52,6 +53,13 @@ def add_colab_button(app, pagename, templatename, context, doctree):
         context["header_buttons"].append(button | {"icon": "fa-solid fa-rocket", "label": "colab-button"})
 
 
+def say_what_is_downloaded(app, pagename, templatename, context, doctree):
+    """The theme says “.ipynb” and “.pdf”, and calls the second what opens the dialogue for printing."""
+    for group in context["header_buttons"]:
+        for button in group.get("buttons", []):
+            button["text"] = DOWNLOADS.get(button["text"], button["text"])
+
+
 def exercises_of(docname: str) -> str:
     """notebooks/solutions/01_weights → src/attnlab/exercises/ch1_weights, from which that page is generated."""
     number, name = docname.removeprefix(SOLUTIONS).split("_", 1)
@@ -75,5 +83,6 @@ def setup(app):
     app.connect("config-inited", read_addresses)
     # After the theme made its list of buttons.
     app.connect("html-page-context", add_colab_button, priority=502)
+    app.connect("html-page-context", say_what_is_downloaded, priority=502)
     app.connect("html-page-context", edit_what_solutions_are_made_from, priority=502)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

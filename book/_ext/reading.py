@@ -5,7 +5,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 LINE = """<p class="reading-progress" data-reading-progress hidden>
-<span role="status"></span> <button type="button">Forget what I have opened</button></p>
+<span role="status" tabindex="-1"></span> <button type="button">Forget chapters and self-tests</button></p>
 <noscript><p class="reading-progress">Reading progress needs scripts.</p></noscript>"""
 
 

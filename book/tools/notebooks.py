@@ -92,8 +92,9 @@ def _cell(make, source: str, exercise: Exercise | OpenQuestion, part: str, **met
 
 def _statement(exercise: Exercise | OpenQuestion, level: str, folder: str = "") -> str:
     """The task, its points and the section to reread; `folder` is where the chapters lie, seen from the notebook."""
-    chapter = next(path.name for path in chapters(f"{int(exercise.number.split('.')[0]):02}"))
-    section = f"[“{exercise.section}”]({folder}{chapter}#{slugify(exercise.section)})"
+    section = f"“{exercise.section}”"
+    for chapter in NOTEBOOKS.glob(f"{int(exercise.number.split('.')[0]):02}_*.ipynb"):
+        section = f"[{section}]({folder}{chapter.name}#{slugify(exercise.section)})"
     kind = "Open question" if isinstance(exercise, OpenQuestion) else "Exercise"
     points = f"{exercise.points} point{'s' if exercise.points != 1 else ''}"
     return (

@@ -485,6 +485,19 @@ def test_formulas_and_text_are_there_without_scripts(opened):
     assert page.locator("attn-mixture figcaption").first.is_visible()
 
 
+def test_on_paper_a_self_test_that_never_started_gives_nothing_away_above_its_last_line(opened):
+    page = opened(CHAPTERS[0], script="Element.prototype.attachShadow = null; customElements.define = () => {}")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    for asked in page.locator("attn-selftest").all():
+        reasons = asked.locator("details > p:visible")
+        assert reasons.count() == 1 and reasons.inner_text().startswith("✓ Right.")
+        last = max(box["y"] for box in (one.bounding_box() for one in asked.locator("summary").all()))
+        assert reasons.bounding_box()["y"] > last
+    letter = "el => getComputedStyle(el, '::before').content"
+    assert "upper-alpha" in page.locator("attn-selftest summary").first.evaluate(letter)
+
+
 # ---- search
 
 
@@ -494,6 +507,93 @@ def test_search_finds_a_word_from_a_folder_too(opened, served):
         page.goto(page.url + "?q=temperature")
         page.locator("ul.search li a").first.wait_for(timeout=5000)
         quiet(page)
+
+
+@pytest.mark.parametrize("way", ["file", "http"])
+def test_words_are_marked_in_the_article_that_a_hit_leads_to_and_nowhere_else(opened, served, way):
+    base = served if way == "http" else None
+    page = opened("search", base=base)
+    page.goto(page.url + "?q=weights")
+    address = page.url
+    hit = page.locator("ul.search li a[href*='01_weights.html']").first
+    hit.wait_for(timeout=5000)
+    page.wait_for_load_state("networkidle")  # the extracts are there
+    page.goto(hit.get_attribute("href"))
+    page.locator(".highlighted").first.wait_for(timeout=5000)
+    marked = page.locator(".highlighted")
+    words = {text.lower() for text in marked.all_text_contents()}
+    assert words == {"weights"} and page.locator(".bd-article .highlighted").count() == marked.count()
+    assert page.locator(":is(svg, math, attn-selftest) .highlighted").count() == 0
+    assert "highlight" not in page.url
+    page.get_by_role("button", name="Hide search matches").click()
+    assert marked.count() == 0 and page.locator(".highlight-link").count() == 0
+    page.goto(address)
+    hit.wait_for(timeout=5000)
+    page.wait_for_load_state("networkidle")
+    page.goto(page.url.replace("search.html?q=weights", f"{CHAPTERS[0]}.html"))  # not by a hit
+    page.wait_for_timeout(100)
+    assert marked.count() == 0 and page.locator(".highlight-link").count() == 0
+    quiet(page)
+
+
+def test_an_old_search_in_storage_marks_nothing(opened):
+    page = opened(CHAPTERS[0], script="localStorage.setItem('sphinx_highlight_terms', 'weights')")
+    page.wait_for_timeout(100)  # Sphinx marks after ten milliseconds
+    assert page.locator(".highlighted, .highlight-link").count() == 0
+
+
+def test_an_extract_is_text_of_the_article(opened, served):
+    page = opened("search", base=served)
+    text = """async ([address, anchor]) => Search.htmlToText(await (await fetch(address)).text(), anchor)"""
+    whole = page.evaluate(text, [f"{CHAPTERS[0]}.html", ""])
+    title = page.evaluate(
+        """async address => new DOMParser().parseFromString(await (await fetch(address)).text(), 'text/html')
+             .querySelector('.bd-article h1').firstChild.data""",
+        f"{CHAPTERS[0]}.html",
+    )
+    assert whole.startswith(title) and "On this page" not in whole and "Skip to" not in whole
+    assert "✓ Right." not in whole and "Check yourself" in whole
+    assert page.evaluate(text, [f"{CHAPTERS[0]}.html", "#summary"]).startswith("Summary")
+    page.goto(page.url + "?q=temperature")
+    page.locator("ul.search p.context").first.wait_for(timeout=5000)
+    assert not any("On this page" in one for one in page.locator("ul.search p.context").all_text_contents())
+    quiet(page)
+
+
+# ---- on this page
+
+
+def test_on_a_phone_the_list_of_headings_closes_over_the_heading_that_was_tapped(opened):
+    page = opened(CHAPTERS[0], **PHONE)
+    sheet = page.locator("#pst-secondary-sidebar-modal")
+    backdrop = """el => { const look = getComputedStyle(el, '::backdrop');
+        return [look.backgroundColor, look.opacity] }"""
+    page.locator("button.secondary-toggle").tap()
+    looks = sheet.evaluate(backdrop)
+    sheet.locator("a[href='#summary']").tap()
+    page.wait_for_function("!document.getElementById('pst-secondary-sidebar-modal').open")
+    page.wait_for_timeout(700)  # the theme scrolls smoothly
+    top = page.locator("section#summary h2").bounding_box()["y"]
+    assert 0 <= top < 250 and page.url.endswith("#summary")
+    page.locator("button.primary-toggle").tap()
+    assert page.locator("#pst-primary-sidebar-modal").evaluate(backdrop) == looks == ["rgb(0, 0, 0)", "0.5"]
+    quiet(page)
+
+
+def test_the_list_of_headings_follows_the_reader_and_leaves_the_page_alone(opened):
+    page = opened(CHAPTERS[0], viewport={"width": 1400, "height": 420}, reduced_motion="reduce")
+    page.add_style_tag(content="html { scroll-behavior: auto !important; }")
+    shown = """id => { const box = document.querySelector('.bd-sidebar-secondary').getBoundingClientRect();
+        const entry = document.querySelector('#pst-page-toc-nav a[aria-current]');
+        const { top, bottom } = entry?.getBoundingClientRect() ?? {};
+        return entry?.hash === '#' + id && box.top <= top && bottom <= box.bottom }"""
+    assert page.locator(".bd-sidebar-secondary").evaluate("el => el.scrollHeight > 1.5 * el.clientHeight")
+    for anchor in ("summary", "two-values-and-their-shares"):
+        page.evaluate("id => document.getElementById(id).scrollIntoView()", anchor)
+        before = page.evaluate("scrollY")
+        page.wait_for_function(shown, arg=anchor, timeout=5000)
+        assert page.evaluate("scrollY") == before
+    quiet(page)
 
 
 # ---- reading progress (claim S49)
@@ -514,9 +614,12 @@ def test_an_opened_chapter_gets_a_tick_that_stays_until_it_is_cleared(opened, se
     assert "✓" in link.inner_text()
     assert page.locator("[data-reading-progress]").inner_text().startswith(f"Opened so far: 1 of {len(CHAPTERS)}.")
     assert page.locator(".chapter-map .opened-tick").count() == 1
-    page.get_by_role("button", name="Forget what I have opened").click()
+    page.get_by_role("button", name="Forget chapters and self-tests").click()
+    assert page.evaluate("document.activeElement.innerText") == "Forgotten: chapters and self-tests."
+    assert page.evaluate("document.activeElement.getAttribute('role')") == "status"
     assert page.locator(".opened-tick").count() == 0
     page.reload()
+    assert page.locator("[data-reading-progress]").inner_text().startswith("No chapter opened yet.")
     assert page.locator(".opened-tick").count() == 0
     quiet(page)
 
@@ -535,7 +638,7 @@ def test_right_answers_are_counted_and_forgotten_with_what_was_opened(opened, se
     assert line.inner_text().strip().startswith("1 of ")
     page.goto(page.url.replace(CHAPTER, "book/welcome"))
     assert "Self-tests right: 1." in page.locator("[data-reading-progress]").inner_text()
-    page.get_by_role("button", name="Forget what I have opened").click()
+    page.get_by_role("button", name="Forget chapters and self-tests").click()
     assert "Self-tests" not in page.locator("[data-reading-progress]").inner_text()
     page.goto(page.url.replace("book/welcome", CHAPTER))
     assert line.inner_text().strip().startswith("0 of ")

@@ -125,6 +125,7 @@ def test_one_grid_of_heads_by_keyboard(show):
     active = """() => { const root = document.querySelector('attn-heads').shadowRoot, { activeElement: grid } = root;
       return [grid.role, root.getElementById(grid.getAttribute('aria-activedescendant')).ariaLabel] }"""
     assert page.evaluate(active) == ["grid", "layer 0, head 2"]
+    assert page.get_by_role("grid", name="heads, 6 layers by 12; arrow keys choose", exact=True).is_visible()
     for key, head in (
         ("ArrowDown", (1, 2)),
         ("ArrowDown", (2, 2)),

@@ -280,7 +280,7 @@ def test_the_terminal_prints_kv_cache():
         "attn-kv-cache   Llama-3-8B, context 4,096, batch 1, int4\n"
         "  2 · 32 layers · 8 KV heads · 128 dimensions · 4,096 tokens · batch 1 · ½ bytes "
         "= 134,217,728 bytes = 128 MiB\n"
-        "  first context that does not fit                8 GB    24 GB    80 GB   141 GB\n"
+        "  first power of two that does not fit           8 GB    24 GB    80 GB   141 GB\n"
         "  as it is: 8 KV, 32 KiB a token, 128 MiB      512 Ki     1 Mi     4 Mi     8 Mi\n"
         "  as MHA: 32 KV, 128 KiB a token, 512 MiB      128 Ki   256 Ki     1 Mi     2 Mi\n"
         "  as MQA: 1 KV, 4 KiB a token, 16 MiB            4 Mi     8 Mi    32 Mi    64 Mi"

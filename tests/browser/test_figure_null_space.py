@@ -104,6 +104,26 @@ def test_presets_of_the_null_space(show):
     assert written(page, NAME, "far") == "[0.600, 0, 0.400], JSD 0.277"
 
 
+def test_attributes_move_the_dot_as_the_controls_do(show):
+    page = show(figures.null_space())
+    for attribute, value, weights in (
+        ("preset", "one end", (0, 0.9, 0.1)),
+        ("preset", "start", START),
+        ("along", "1", (0.6, 0, 0.4)),
+        ("preset", "start", START),
+    ):
+        page.locator(TAG).evaluate("(el, [name, value]) => el.setAttribute(name, value)", [attribute, value])
+        assert shown_weights(page) == pytest.approx(weights)
+    other = figures.null_space(weights=(0.1, 0.5, 0.4))._repr_html_()
+    for asked, weights in (
+        ('preset="start"', (0.1, 0.5, 0.4)),
+        ('preset="other end"', (0.433, 0, 0.567)),
+        ('across="1"', (0, 0, 1)),
+    ):
+        page = show(other.replace(f"<{TAG} ", f"<{TAG} {asked} "))
+        assert shown_weights(page) == pytest.approx(weights, abs=6e-4), "beside the weights of the start"
+
+
 def test_other_values_keep_the_weights(show):
     page = show(figures.null_space(weights=(0.1, 0.5, 0.4)))
     for choice, output in (("two equal", "3.700"), ("all equal", "3.000"), ("sink", "0.600"), ("different", "2.700")):

@@ -59,7 +59,7 @@ def shown(page):
 @pytest.mark.parametrize("model", MODELS)
 def test_the_table_shows_every_share_and_marks_the_first(show, model):
     page = show(figures.rankings(model=model))
-    assert page.locator(f"{TAG} thead th").all_inner_texts()[1:] == NAMES
+    assert page.locator(f"{TAG} thead th").all_text_contents()[1:] == NAMES
     for sentence, tokens in enumerate(TOKENS):
         page.get_by_label(str(sentence + 1), exact=True).check(force=True)
         stored = MODELS[model][sentence]["rankings"]

@@ -28,7 +28,7 @@ TALLEST = {
     "masking": (680, 740),
     "scoring": (650, 670),
     "split_merge": (844, 930),
-    "heads": (940, 970),
+    "heads": (960, 980),
     "kv_cache": (690, 740),
     "online_softmax": (680, 800),
     "null_space": (700, 730),
@@ -458,6 +458,29 @@ def test_forced_colours_are_those_of_the_system(show, name, scheme):
     expected = page.locator("body > p").evaluate(colours)
     assert expected[0] != expected[1]
     assert page.locator(f"{figures.tag(name)} .card").evaluate(colours) == expected
+
+
+@pytest.mark.parametrize("page_options", [{"forced_colors": "active"}], indirect=True)
+@pytest.mark.parametrize("name", figures.PLOTTED)
+def test_in_forced_colours_a_grid_is_fainter_than_what_is_drawn_on_it(show, name):
+    page = show(figure(name))
+    far = """el => { // red, green and blue of the grid and of letters, away from the background
+      const root = el.shadowRoot, pen = document.createElement('canvas').getContext('2d');
+      const { color, backgroundColor } = getComputedStyle(root.querySelector('.card'));
+      const bytes = (colour) => { pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
+        return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3); };
+      const empty = bytes(backgroundColor);
+      const away = (colour) => bytes(colour).reduce((sum, x, i) => sum + Math.abs(x - empty[i]), 0);
+      return [away(getComputedStyle(root.querySelector('.grid')).stroke), away(color)];
+    }"""
+    grid, letters = page.locator(figures.tag(name)).evaluate(far)
+    assert 0.3 * letters < grid < 0.7 * letters
+    on_it = page.locator(f"{figures.tag(name)} :is(.halo b, i.halo)")
+    assert (on_it.count() > 0) == (name != "saturation"), "there, no letter stands on a line"
+    behind = on_it.evaluate_all("all => all.map((el) => getComputedStyle(el).backgroundColor)")
+    assert set(behind) <= {
+        page.locator(f"{figures.tag(name)} .card").evaluate("el => getComputedStyle(el).backgroundColor")
+    }
 
 
 @pytest.mark.parametrize("page_options", [{"color_scheme": "dark"}, PHONE], ids=["dark", "phone"], indirect=True)

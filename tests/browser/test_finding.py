@@ -69,6 +69,18 @@ def test_nothing_scrolls_sideways_on_the_narrowest_phone(opened, name):
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+@pytest.mark.parametrize(
+    "page_options", [{"viewport": {"width": width, "height": 800}} for width in (1280, 390, 320)], indirect=True
+)
+@pytest.mark.parametrize("name", ["notation", "course_map", "checker"])
+def test_no_table_hides_a_column(opened, name):
+    page = opened(f"book/{name}.html")
+    tables = page.evaluate(
+        "[...document.querySelectorAll('.pst-scrollable-table-container')].map(e => e.scrollWidth - e.clientWidth)"
+    )
+    assert tables and max(tables) <= 0
+
+
 @pytest.mark.parametrize("page_options", [NARROW], indirect=True, ids=["320"])
 def test_the_picture_of_the_map_is_read_at_320_pixels(opened):
     page = opened("book/course_map.html")
@@ -110,3 +122,40 @@ def test_all_of_it_is_there_without_scripts(opened):
     assert page.locator("ul.chinese-index li").first.is_visible()
     page = opened("book/course_map.html")
     assert page.locator("svg.course-map a").count() == 6 and page.locator("svg.course-map").is_visible()
+    page = opened("search.html")
+    assert not page.locator(".bd-search-container form").is_visible()
+    for words, file in (("The index", "genindex.html"), ("the glossary", "book/glossary.html")):
+        assert page.locator(".bd-search-container a", has_text=words).get_attribute("href") == file
+
+
+def test_the_search_box_has_one_frame(opened):
+    page = opened("book/glossary.html")
+    page.wait_for_function("document.readyState == 'complete'")
+    page.keyboard.press("Control+k")
+    frames = page.evaluate(
+        """[document.activeElement, document.activeElement.form].flatMap(e => { const s = getComputedStyle(e);
+             return [s.outlineStyle, s.boxShadow]; }).filter(s => s != 'none')"""
+    )
+    assert frames == ["solid"]
+
+
+@pytest.mark.parametrize("page_options", [{"viewport": {"width": 320, "height": 700}}], indirect=True, ids=["320"])
+def test_no_line_begins_with_the_mark_after_a_formula(opened):
+    page = opened("notebooks/03_matrix_and_masks.html")
+    split = page.evaluate(
+        """[...document.querySelectorAll('.bd-article p > .formula, .bd-article .unbroken > .formula')].filter(f => {
+             const next = f.nextSibling;
+             if (!next || next.nodeType != 3 || !/^[.,;:!?)]/.test(next.data)) return false;
+             const range = document.createRange(); range.setStart(next, 0); range.setEnd(next, 1);
+             return range.getBoundingClientRect().left < f.getBoundingClientRect().left; }).map(f => f.textContent)"""
+    )
+    assert split == [] and page.locator(".unbroken").count() > 20
+
+
+def test_who_asks_for_less_motion_gets_none(opened):
+    page = opened("book/glossary.html")
+    moving = page.evaluate(
+        """[...document.querySelectorAll('body *')].filter(e =>
+             getComputedStyle(e).transitionDuration.split(',').some(s => parseFloat(s))).map(e => e.className)"""
+    )
+    assert moving == []

@@ -64,17 +64,29 @@ def test_a_wrong_choice_gets_its_reason_and_another_may_be_tried(show):
     assert stored(page)["ch9-example"]["right"] is True
 
 
-def test_a_verdict_is_spoken_once_and_belongs_to_its_button(show):
+def test_one_region_speaks_the_reason_of_each_press_once(show):
     page = show(example())
     page.locator("attn-selftest").evaluate(
-        """el => { window.spoken = []; for (const region of el.shadowRoot.querySelectorAll('[role=status]'))
-           new MutationObserver(() => spoken.push(region.textContent.slice(0, 11).trim()))
-             .observe(region, { childList: true }); }"""
+        """el => { window.spoken = []; window.regions = el.shadowRoot.querySelectorAll('[role=status], [aria-live]');
+           for (const region of regions)
+             new MutationObserver(() => region.textContent && spoken.push(region.textContent))
+               .observe(region, { childList: true }); }"""
     )
+    for words in ("It stays", "It doubles", "It doubles", "less than", "It stays"):
+        button(page, words).click()
+    softmax = "✗ Not right. Softmax runs over rows, and there are two of them now."
+    summand = "✗ Not right. Only its summand es doubles: the sum below it grows, too."
+    assert page.evaluate("spoken") == [softmax, summand, "✓ Right. The sum below it grows by es.", softmax]
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate("[regions.length, regions[0].textContent]") == [1, ""], "who reads on meets no reason twice"
+
+
+def test_a_verdict_belongs_to_its_button_and_the_group_is_called_by_its_question(show):
+    page = show(example())
     button(page, "It stays").click()
     button(page, "It doubles").click()
-    button(page, "It doubles").click()
-    assert page.evaluate("spoken") == ["✗ Not right", "✗ Not right"]
+    name = "Check yourself A key with dk numbers is stored twice. What happens to the share of its value?"
+    assert page.get_by_role("group", name=name, exact=True).count() == 1
     described = page.locator("attn-selftest").evaluate(
         """el => [...el.shadowRoot.querySelectorAll('.choice button')].map(b => b.getAttribute('aria-describedby'))
            .map(id => id && el.shadowRoot.getElementById(id).textContent)"""
@@ -223,13 +235,32 @@ def test_narrow_it_keeps_to_its_column_and_fingers_find_it(show, page_options):
         assert box["height"] >= 44 and box["width"] >= 44
 
 
-def test_paper_has_question_choices_and_every_reason(show):
+def test_paper_asks_first_and_answers_in_one_line_at_the_end(show):
     page = show(example())
-    button(page, "It doubles").click()
     page.emulate_media(media="print")
-    text = shown(page)
-    assert "✗ Not right. Only its summand" in text and "✓ Right. The sum below" in text and "Softmax runs over" in text
-    assert text.count("✗ Not right. Only its summand") == 1 and "Forget" not in text
+    asked = page.locator("attn-selftest").screenshot()
+    assert shown(page) == (
+        "Check yourself A key with dk numbers is stored twice. What happens to the share of its value? "
+        "A. It doubles. B. It grows, but less than twofold, as long as keys holds another one. C. It stays. "
+        "Right: B. The sum below it grows by es."
+    )
+    page.emulate_media(media="screen")
+    button(page, "It doubles").click()
+    button(page, "less than").click()
+    page.mouse.move(0, 0)
+    page.locator("attn-selftest").evaluate("el => el.shadowRoot.activeElement.blur()")
+    page.emulate_media(media="print")
+    assert page.locator("attn-selftest").screenshot() == asked, "paper shows no mark of what was pressed"
+    assert button(page, "It stays").evaluate("el => getComputedStyle(el).backgroundColor") == "rgba(0, 0, 0, 0)"
+
+
+def test_the_page_lends_its_colours_and_a_grey_stands_in_elsewhere(show):
+    page = show(example("ch9-one"), "<div style='--line:#dfe4ea;--soft:#f3f5f8'>", example("ch9-two"), "</div>")
+    look = """el => [getComputedStyle(el.shadowRoot.querySelector('.card')).borderTopColor,
+                     getComputedStyle(el.shadowRoot.querySelector('button')).backgroundColor]"""
+    tests = page.locator("attn-selftest")
+    assert tests.nth(1).evaluate(look) == ["rgb(223, 228, 234)", "rgb(243, 245, 248)"]
+    assert tests.nth(0).evaluate(look) == ["rgba(128, 128, 128, 0.5)", "rgba(128, 128, 128, 0.1)"]
 
 
 def test_nothing_moves(show):

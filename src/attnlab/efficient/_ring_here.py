@@ -21,7 +21,7 @@ from attnlab._inputs import shape_of
 
 __all__ = ["RingRun", "on_this_machine"]
 
-GRACE = 20  # seconds that the others get to report, once one has failed
+GRACE = 60  # seconds that the others get to report, once one has failed
 
 
 class RingRun(NamedTuple):

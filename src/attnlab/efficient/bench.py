@@ -83,7 +83,7 @@ def show_machine(record: dict | None = None) -> None:
     record = record or recorded()
     machine, versions = record["machine"], record["versions"]
     print(f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} threads, {machine['system']}")
-    print(", ".join(f"{name} {number}" for name, number in versions.items()), f"({record['date']})")
+    print(", ".join(f"{name} {number}" for name, number in versions.items()), f"(measured {record['date']})")
 
 
 def show_times(heads: int = 8, record: dict | None = None) -> None:
@@ -109,19 +109,22 @@ def show_memory(heads: int = 8, record: dict | None = None) -> None:
 
 
 def show_decode(record: dict | None = None) -> None:
-    """Print what one new token costs, by number of key heads: grouped, and with the heads copied out first."""
+    """Print what one new token costs, by number of key heads: grouped, and with the heads copied out first.
+
+    extra MiB: the most that the call held at one time beside its inputs, and so beside the cache.
+    """
     record = record or recorded()
     decode = record["decode"]
     print(f"one token, batch {decode['batch']}, {decode['heads']} query heads, {decode['length']} cached tokens")
-    print(f"{'key heads':>9}{'cache MiB':>11}{'grouped: ms':>18}{'MiB':>9}{'repeated: ms':>18}{'MiB':>9}")
+    print(f"{'key heads':>9}{'cache MiB':>11}{'grouped: ms':>16}{'extra MiB':>11}{'repeated: ms':>16}{'extra MiB':>11}")
     for n_kv in decode["kv_heads"]:
         rows = {row["call"]: row for row in record["decode_rows"] if row["kv_heads"] == n_kv}
         line = f"{n_kv:>9}{_digits(rows['grouped']['cache_bytes'] / 2**20, 3):>11}"
         for name in ("grouped", "repeated"):
             if name not in rows:
-                line += f"{'–':>18}{'–':>9}"
+                line += f"{'–':>16}{'–':>11}"
                 continue
-            line += f"{_median(rows[name]):>18}{_digits(rows[name]['peak_bytes'] / 2**20, 3):>9}"
+            line += f"{_median(rows[name]):>16}{_digits(rows[name]['peak_bytes'] / 2**20, 3):>11}"
         print(line)
 
 

@@ -200,9 +200,9 @@ def _check_affine(outputs: np.ndarray, expected: np.ndarray, tolerance: float) -
     if not (off <= tolerance).all():  # also where it is NaN
         i = int(np.argmax(np.where(np.isnan(off), np.inf, off)))
         raise ValueError(
-            f"predict must be affine in the weights, but for a mixture of keys it returned {outputs[i]:.6g}, where the "
-            f"same mixture of its outputs for single keys is {expected[i]:.6g}: only then is the farthest point a "
-            "vertex. Pass the logit, not the probability; for a probability p and tolerance ε the band is "
+            "predict must be linear, but for a constant, in the weights: only then is the farthest point a vertex. For "
+            f"a mixture of keys it returned {outputs[i]:.6g}, where the same mixture of its outputs for single keys is "
+            f"{expected[i]:.6g}. Pass the logit, not the probability; for a probability p and tolerance ε the band is "
             "logit(p − ε) … logit(p + ε)."
         )
 

@@ -173,7 +173,7 @@ class Figure extends HTMLElement {
 }
 
 // The ring of a slider goes around its thumb, and leaves its label alone.  Where the system sets the colours, they stand in
-// for the figure's own.  A letter twice as large on a phone leaves room for a smaller drawing only.
+// for the figure's own, and a grid stays behind what is drawn on it.  A letter twice as large on a phone leaves room for a smaller drawing only.
 const CSS = `
 .card{--bg:#fff;--ink:#1c2530;--dim:#5a6673;--line:#dfe4ea;--soft:#f3f5f8;--k1:#0a66b0;--k2:#b44a00;
   container-type:inline-size;box-sizing:border-box;max-width:46rem;margin:1rem 0;padding:1rem;
@@ -183,8 +183,8 @@ const CSS = `
 @media screen{.dark{--bg:#14181e;--ink:#e8edf3;--dim:#a3afbb;--line:#343c46;--soft:#212831;--k1:#6db5f7;--k2:#ffa45c;
   color-scheme:dark}}
 :host{display:block}:host([hidden]){display:none}
-@media screen and (forced-colors:active){.card,.dark{--bg:Canvas;--ink:CanvasText;--dim:CanvasText;--line:GrayText;
-  --soft:Canvas;--k1:LinkText;--k2:CanvasText}.chip{border-color:CanvasText}}
+@media screen and (forced-colors:active){.card,.dark{--bg:Canvas;--ink:CanvasText;--dim:CanvasText;
+  --line:color-mix(in srgb,GrayText 60%,Canvas);--soft:Canvas;--k1:LinkText;--k2:CanvasText}.card .chip{border-color:CanvasText}.halo b,i.halo{background:Canvas}}
 @media(max-width:24rem){.card{padding:.75rem .6rem}}
 p{margin:0}.first{margin-bottom:.5rem}.first b{white-space:normal}.fault:empty{display:none}
 .fault{margin-bottom:.5rem;padding-left:.5rem;border-left:4px solid var(--k2)}.h{font-size:.8125rem;color:var(--dim)}.h+*{font-size:.9375rem;font-weight:600;white-space:nowrap}

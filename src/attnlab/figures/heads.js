@@ -87,7 +87,7 @@ class Heads extends Figure {
       :is(th,td):nth-child(n+3){padding:0 0 0 .4rem;text-align:right}svg{display:block;width:100%;height:1rem}
       .all{opacity:.35;stroke-width:1px}.now{stroke-width:4px}</style>
     <div class="flow"><div><p class="dim">6 layers ↓ × 12 heads →</p><div role="grid" ref="grid" tabindex="0"
-    aria-label="heads"><div class="row dim" role="row"><p></p>${
+    aria-label="heads, 6 layers by 12; arrow keys choose"><div class="row dim" role="row"><p></p>${
       join(range(HEADS), (h) => `<p role="columnheader">${h}</p>`)}</div>${
       join(range(LAYERS), (l) => `<div class="row" role="row"><p class="dim" role="rowheader">${l}</p>${
       join(range(HEADS), (h) => `<canvas role="gridcell" id="h${HEADS * l + h}" aria-label="layer ${l}, head ${h}"
@@ -103,8 +103,8 @@ class Heads extends Figure {
       join(Object.keys(measure([])), (name, m) => `<tr><th>${name}</th><td><svg role="img" ref="m${m}" viewBox="0 0 1 1"
       preserveAspectRatio="none"><path class="all"/><path class="dash"/><path class="c1 now"/></svg></td><td class="c1"><b
       data-t="m${m}0"></b></td><td data-t="m${m}1"></td><td data-t="m${m}2"></td></tr>`)}</table></div>
-    <p class="caption">One forward pass of all-MiniLM-L6-v2; darkness is √weight. Uniform (dashed): equal weights
-    on this sentence. <b>Not shown:</b> values and Wₒ; a large weight need not move anything. 72 pictures invite
+    <p class="caption">One forward pass of all-MiniLM-L6-v2; depth of colour is √weight. Uniform (dashed): equal weights
+    on this sentence. Previous and next: over the queries that have one. <b>Not shown:</b> values and Wₒ; a large weight need not move anything. 72 pictures invite
     picking: the presets are picked. A name for a head is a hypothesis.</p>`;
   }
 

@@ -106,7 +106,7 @@ class KVCache extends Figure {
       return `<i ${at}></i><span class="mark" ${at}>${size}</span>`;
     })}${join([30, 40], (t) => `<span class="mark xt" style="--x:${place(2 ** t)}%">${size(2 ** t)}</span>`)}</div></div>
     ${controls}
-    <table><thead><tr><th scope="col">first context that<br>does not fit</th>${
+    <table><thead><tr><th scope="col">first power of two<br>that does not fit</th>${
       join(cards, ([size, names]) => `<th scope="col"><b>${size}</b>${names}</th>`)}</tr></thead><tbody>${
       join(KINDS, (kind, k) => `<tr><th scope="row">${kind}</th>${
       join(cards, (_, c) => `<td data-t="l${k}${c}"></td>`)}</tr>`)}</tbody></table>

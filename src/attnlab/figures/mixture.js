@@ -71,7 +71,7 @@ class Mixture extends QueryFigure {
     data-t="o2"></span>]</b></span></p></div>
     <p class="caption">Scores are q · kᵢ / √2; softmax turns them into two weights that sum to 1. O = α₁v₁ + α₂v₂ is the
     weighted mixture of the two values. O slides along the segment from v₁ to v₂. Move q along the
-    dotted line, where <span class="nw">q₁ − q₂</span> stays the same (from [1, 0] to [2, 1], say), and no weight
+    dotted line, where <span class="nw">q₁ − q₂</span> stays the same (from [1,\xa00] to [2,\xa01], say), and no weight
     changes.</p>`;
   }
 

@@ -64,8 +64,18 @@ class NullSpace extends Figure {
     const { state } = this, usual = '0.2 0.6 0.2', given = this.dataset.weights ?? usual, w = given.split(' ').map(Number);
     const good = w.length === 3 && w.every((x) => x >= 0) && Math.abs(dot(w, [1, 1, 1]) - 1) < 1e-6;
     this.faults.weights = good ? '' : `data-weights="${given}" is not three weights of sum 1.`;
-    if (!state.start) Object.assign(state, placeOf(state.values, state.start = good ? w : usual.split(' ').map(Number)));
+    if (!state.start) {
+      Object.assign(state, placeOf(state.values, state.start = good ? w : usual.split(' ').map(Number)));
+      for (const name of NullSpace.observedAttributes) // what else was asked for counts from there
+        if (this.hasAttribute(name)) this.attributeChangedCallback(name, '', this.getAttribute(name));
+    }
     super.connectedCallback();
+  }
+
+  attributeChangedCallback(name, old, value) {
+    const { state } = this;
+    if (name === 'preset' && value === 'start' && state.start) Object.assign(state, placeOf(state.values, state.start));
+    super.attributeChangedCallback(name, old, value);
   }
 
   body(controls) {

@@ -41,6 +41,7 @@ class OnlineSoftmax extends Figure {
   body(controls) {
     return `<style>
       .keys,.sums{display:grid;font-weight:400;white-space:normal;grid-template-columns:repeat(6,minmax(0,1fr));gap:.3rem;text-align:center}
+      .keys{margin-top:.25rem}
       .key{padding:.3rem 0;white-space:nowrap;overflow:hidden;border:1px dashed var(--line);border-radius:.4rem;color:var(--dim);cursor:pointer;
       line-height:1.3;font-size:.8125rem}.key b{display:block;font-size:1rem;color:var(--ink)}
       .done{border-style:solid;background:var(--soft)}
@@ -58,12 +59,12 @@ class OnlineSoftmax extends Figure {
     <div class="sums"><div><span class="h">m, largest</span><br><b data-t="m"></b></div>
     <div><span class="h">ℓ, sum</span><br><b data-t="total"></b></div>
     <div><span class="h">o, mixture</span><br><b data-t="mixed"></b></div></div>
-    <div class="formula"><p data-t="f1"></p><p data-t="f2"></p><p data-t="f3"></p></div>
+    <div class="formula"><p><span data-t="f1"></span><sup data-t="up" class="nw"></sup><span data-t="f"></span></p><p data-t="f2"></p><p data-t="f3"></p></div>
     <div class="line" role="img" ref="line"><hr>${KEYS.map((j) => `<span class="mark t" style="left:${20 * j}%">${j}
     </span>`).join('')}<span class="mark ring" ref="ring"></span><span class="mark disk" ref="disk">o/ℓ</span></div>
     <p><b class="c1">o/ℓ = <span data-t="output"></span></b> (disk), softmax over the keys read: <b class="c2"><span
     data-t="right"></span></b> (ring)</p>${controls}
-    <p class="caption">Above: score s and value v of each key; in the tile, e^(s − m). Kept between tiles:
+    <p class="caption">Above: score s and value v of each key; in the tile, e<sup class="nw">s − m</sup>. Kept between tiles:
     m, ℓ and o, three numbers for a value of one component. With more keys in a tile there are fewer steps and the
     result is the same; the factor is what makes it so.</p>`;
   }
@@ -78,9 +79,8 @@ class OnlineSoftmax extends Figure {
       texts[`e${j}`] = fast ? num(exps[j - begin]) : j < seen ? 'summed' : 'to come';
     });
     const list = all.slice(begin, seen).map((s) => num(s)).join(', ');
-    const closed = m === -Infinity; // no key that was read may be attended to
-    const name = closed ? 'no factor yet' : forget && begin ? `factor 1 instead of ${num(factor)}`
-      : `factor e^(${num(old.m)} − ${M}) = ${num(factor)}`;
+    const closed = m === -Infinity, raised = !closed && !(forget && begin); // closed: no key that was read may be attended to
+    const name = raised ? 'factor e' : closed ? 'no factor yet' : `factor 1 instead of ${num(factor)}`;
     const rest = closed && seen ? 'undefined, kept at 0' : num(right), place = (x) => `${20 * x}%`;
     const good = Math.abs(output - right) < 1e-9;
     this.ref.disk.style.left = place(output);
@@ -93,6 +93,7 @@ class OnlineSoftmax extends Figure {
     this.text({ ...texts, m: M, total: num(total), mixed: num(mixed), output: num(output), right: rest,
       tile: `${tile}`, read: `${seen} of ${N}`,
       f1: seen ? `m = max(${num(old.m)}, ${list}) = ${M},  ${name}` : 'm = −∞, ℓ = 0, o = 0: nothing read',
+      up: raised ? `${num(old.m)} − ${M}` : '', f: raised ? ` = ${num(factor)}` : '',
       f2: seen ? `ℓ = ${num(old.total)} · ${num(used)} + ${num(sums[0])} = ${num(total)}` : '',
       f3: seen ? `o = ${num(old.mixed)} · ${num(used)} + ${num(sums[1])} = ${num(mixed)}` : '' });
     return words;

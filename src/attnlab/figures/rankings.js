@@ -50,7 +50,7 @@ class Rankings extends Figure {
     return `<style>
       table{width:100%;border-spacing:3px 2px;table-layout:fixed;font-size:.8125rem;line-height:1.3}
       th{font-weight:400;text-align:left;vertical-align:bottom;padding:0}th:first-child{width:18%}
-      thead th{overflow-wrap:normal;font-size:.75rem}
+      thead th{overflow-wrap:normal;font-size:.75rem}thead th+th{text-align:right;padding-right:.3rem}
       tbody tr{cursor:pointer}tbody th{padding:.1rem .3rem;font-size:.875rem;white-space:nowrap}
       tr:has(th span:empty){visibility:hidden}
       td{padding:.1rem .3rem;text-align:right;background:linear-gradient(color-mix(in srgb,var(--k1) 35%,var(--bg)) 0 0)
@@ -64,7 +64,7 @@ class Rankings extends Figure {
       .pick{display:inline-flex;align-items:center;margin:0 1rem 0 0}.pick:first-child::before{content:"sentence"}.pick .chip{min-width:2.5rem;justify-content:center}
       .slider{display:flex;align-items:center;gap:.75rem}.slider input{flex:1;margin:0}
       .slider b{order:1;width:6rem}
-      @container(max-width:36rem){thead th+th{writing-mode:vertical-rl;transform:rotate(180deg);text-align:right}
+      @container(max-width:36rem){thead th+th{writing-mode:vertical-rl;transform:rotate(180deg);padding:0}br{display:none}
       thead th{height:5.2rem}table,tbody th,.formula,.caption,.t,.chip{font-size:.75rem}td,tbody th{padding:.1rem}th:first-child{width:25%}
       .big{font-size:1rem}.say{font-size:.8125rem}
       .top b::before{content:"★"}.pick{margin:0 .25rem 0 0}.pick.pick::before{content:none}.chip{padding:0 .4rem}.caption,.formula{margin-top:.25rem}
@@ -72,7 +72,7 @@ class Rankings extends Figure {
       @container(max-width:20rem){table,th,td,.formula{font-size:.6875rem!important}table{border-spacing:1px}
       thead th{height:4.7rem}th:first-child{width:30%}.formula{padding:.3rem}}
       @media(pointer:coarse){tbody tr{height:1.5rem}}@container(max-width:15rem){.slider{display:grid}}</style>
-    <table ref="table"><thead><tr><th>share in %</th>${join(this.names, (n) => `<th>${n}</th>`)}</tr></thead>
+    <table ref="table"><thead><tr><th>share in %</th>${join(this.names, (n) => `<th>${n.replace('-one', '-<br>one')}</th>`)}</tr></thead>
     <tbody>${join(most, (i) => `<tr><th><span data-t="t${i}"></span></th>${
       join(this.names, (_, k) => `<td><b data-t="c${i}_${k}"></b></td>`)}</tr>`)}</tbody>
     <tfoot><tr><th>Kendall’s τ</th>${join(this.names, (_, k) => `<td data-t="tau${k}"></td>`)}</tr></tfoot></table>

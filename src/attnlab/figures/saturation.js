@@ -68,7 +68,7 @@ class Saturation extends Figure {
       <td class="c1" data-t="${id}1"></td></tr>`;
     return `<style>${PLOT_CSS}
       .chart{display:grid;grid-template-columns:1fr 17.5rem;gap:0 1.5rem;align-items:center}.plot{height:7rem}
-      .plot:first-child{margin-bottom:.2rem}.bars{position:absolute;inset:0 20% 0 0;display:flex;
+      .plot:first-child{margin-bottom:2.25rem}.bars{position:absolute;inset:0 20% 0 0;display:flex;
       align-items:flex-end}.bars div{flex:1;margin:0 1px}
       .all{opacity:.4;stroke-width:1px}.now{stroke-width:4px}.mean{left:auto;right:0;color:var(--ink)}
       .xl{display:flex;justify-content:space-between;padding-left:38%}i{font-style:normal}
@@ -76,7 +76,7 @@ class Saturation extends Figure {
       th,td{padding:.15rem 0 .15rem .5rem;border-bottom:1px solid var(--line)}th:first-child{padding-left:0}
       td,thead th{text-align:right;white-space:nowrap}td,thead th{font-weight:600}
       thead i{display:inline-block;width:.8rem;height:.8rem;margin-right:.3rem;border-radius:2px;vertical-align:-.06rem}
-      @container(max-width:36rem){.chart{grid-template-columns:1fr}.plot{height:4.75rem}
+      @container(max-width:36rem){.chart{grid-template-columns:1fr}.plot{height:4.375rem}
       .plot:first-child{margin-top:1rem}.formula{margin-top:.25rem}th,td{padding-block:0}
       .sliders{gap:1rem}.slider{flex-basis:7rem}}</style>
     <div class="chart"><div>${KINDS.map(bars).join('')}</div>

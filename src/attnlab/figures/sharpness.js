@@ -20,7 +20,7 @@ const share = (x, digits, scale, exact) => { // 1 and 0 only for a mask: a round
 
 class Sharpness extends Figure {
   static title = 'Sharp or even weights';
-  static first = 'Move T, add copies, or mask key 2.';
+  static first = 'Move T or Δ, add copies, or mask key 2.';
   static controls = {
     temperature: { value: 1, min: -1, max: 1, step: 0.05, log: true, label: 'temperature T' },
     delta: { value: Math.SQRT1_2, min: -4, max: 4, step: 0.05, label: 'Δ = s₁ − s₂' },

@@ -40,7 +40,7 @@ const strip = (id) => `<p class="rim">Flat ${id}: position <span data-t="${id}_s
 
 class SplitMerge extends Figure {
   static title = 'Into the heads and back';
-  static first = 'Click a number, choose a way.';
+  static first = 'Click a number, then choose how to split and merge.';
   static controls = {
     token: { value: 1, min: 0, max: 3, step: 1 },
     feature: { value: 5, min: 0, max: 7, step: 1 },
@@ -69,10 +69,11 @@ class SplitMerge extends Figure {
       @container(max-width:36rem){.flow{grid-template-columns:1fr 1fr;gap:.4rem .75rem}.formula{font-size:.8125rem}
       .flow>:first-child{grid-column:1/3}.flow>:first-child p{display:inline;margin-right:.4rem}
       .flow>*+* .board{line-height:1.25rem}.wide{display:none}
-      .formula{min-height:9.2em;padding:.4rem .6rem;margin-top:.25rem}.board,.strip{font-size:.6875rem}
+      .formula{min-height:6.35em;padding:.4rem .6rem;margin-top:.25rem}.board,.strip{font-size:.6875rem}
       .strip{grid-template-columns:repeat(16,minmax(0,1fr));line-height:1.2rem}
       .chip{padding:0 .4rem;font-size:.75rem}[ref=x]{line-height:1.4rem}.rim{margin-top:.2rem}.pick{margin-bottom:.25rem}
       .controls{margin-top:.5rem!important}}
+      @container(max-width:32.5rem){.formula{min-height:7.75em}}@container(max-width:29rem){.formula{min-height:9.2em}}
       @container(max-width:20rem){.flow{gap:.4rem .5rem}.flow>*+* .board{grid-template-columns:.6rem repeat(8,minmax(0,1fr));
       font-size:.625rem;letter-spacing:-.02em}.gap{margin-left:1px}.strip{font-size:.625rem}.chip{padding:0 .3rem;min-width:2.5rem;justify-content:center;font-size:.6875rem}.formula{font-size:.75rem;min-height:10.5em}
       .formula span{white-space:normal}.formula p:last-child{min-height:0}}</style>

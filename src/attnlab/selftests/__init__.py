@@ -162,10 +162,11 @@ def script() -> str:
 
 
 def _inline(text: str) -> str:
-    """Escaped text, with `code`, *emphasis*, low indices (d_k) and high powers (e^s)."""
+    """Escaped text, with `code`, *emphasis*, low indices (d_k), high powers (e^s) and the apostrophes of print."""
     parts = html.escape(text, quote=False).split("`")
     words = []
     for part in parts[::2]:
+        part = re.sub(r"(?<=[^\W\d_])'(?=[^\W\d_])|(?<=s)'(?!\w)|'(?=s\b)", "’", part)
         part = re.sub(r"(?<!\w)\*(\S|\S[^*]*\S)\*(?!\w)", r"<em>\1</em>", part)
         part = re.sub(r"(?<![^\W\d_])([^\W\d_])_(\w{1,3})\b", r"\1<sub>\2</sub>", part)
         words.append(re.sub(r"(?<=[\w)])\^(?:\(([^()]+)\)|(−?\w+))", r"<sup>\1\2</sup>", part))

@@ -1,6 +1,7 @@
 // A self-test: it reads question, choices and reasons from its own light DOM, which pages without scripts show folded.
 // attnlab.selftests puts this text inside one function, so that every output carries one classic script.
 // Colours are inherited or fit any ground: the theme of the page, of JupyterLab and of the system needs no listening.
+// The book lends its --line, --soft and --dim; elsewhere a grey stands in.
 
 const KEY = 'attention-measured.selftests'; // {question: {tried: [texts], right: whether the right one is among them}}
 let unsaved = null; // what a browser without storage keeps while the page is open
@@ -20,29 +21,32 @@ const write = (all) => {
 };
 
 const CSS = `
-:host{display:block}:host([hidden]),[hidden]{display:none!important}
-.card{box-sizing:border-box;max-width:46rem;margin:1rem 0;padding:1rem;border:1px solid #808080;border-radius:.6rem;
+:host{display:block;position:relative}:host([hidden]),[hidden]{display:none!important}
+.card{box-sizing:border-box;max-width:46rem;margin:1rem 0;padding:1rem;border:1px solid var(--line,#80808080);border-radius:.6rem;
   font:400 .9375rem/1.5 system-ui,sans-serif;text-align:left;overflow-wrap:anywhere}
 p{margin:0}#head{font-size:.8125rem;line-height:1.25rem}#text{margin:.25rem 0 .75rem}
 .choice{margin-top:.5rem}
 .choice button{display:flex;gap:.6rem;align-items:center;box-sizing:border-box;width:100%;min-height:2.75rem;
-  padding:.5rem .75rem;border:1px solid #808080;border-radius:.4rem;background:rgba(127,127,127,.1);color:inherit;
+  padding:.5rem .75rem;border:1px solid var(--line,#80808080);border-radius:.4rem;background:var(--soft,#8080801a);color:inherit;
   font:inherit;text-align:left;cursor:pointer}
 button:hover{border-color:currentColor}
 .choice button:is(.right,.wrong){padding:calc(.5rem - 1px) calc(.75rem - 1px);border:2px solid #1a7f4b}
 .choice button.wrong{border:2px dashed #c2410c}
 :focus-visible{outline:3px solid #3b82f6;outline-offset:2px}
-.mark{flex:none;width:1.4rem;height:1.4rem;border:1px solid #808080;border-radius:50%;line-height:1.4rem;font-weight:600;
+.mark{flex:none;width:1.4rem;height:1.4rem;border:1px solid var(--dim,#808080);border-radius:50%;line-height:1.4rem;font-weight:600;
   text-align:center;box-sizing:content-box}
 .right .mark{background:#1a7f4b;border-color:#1a7f4b;color:#fff}.wrong .mark{background:#c2410c;border-color:#c2410c;color:#fff}
-.why:not(:empty),.paper{padding:.4rem .75rem .5rem 2.85rem}.paper{display:none}
+.why:not(:empty){padding:.4rem .75rem .5rem 2.85rem}.letter,.paper{display:none}
+.spoken{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 .foot{display:flex;flex-wrap:wrap;gap:.25rem 1rem;align-items:center;justify-content:space-between;margin-top:.5rem;
   font-size:.8125rem}
 .forget{min-height:2.75rem;padding:0;border:0;background:none;color:inherit;font:inherit;text-decoration:underline;
   cursor:pointer}
 code{font:.9em ui-monospace,"SF Mono","Cascadia Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace}
 sub,sup{line-height:0;font-size:.75em}
-@media print{.card,.choice{break-inside:avoid}.why:not(:empty),.foot,.mark{display:none}.paper{display:block}}`;
+@media print{.card{font-size:10pt;break-inside:avoid}.why:not(:empty),.foot,.mark{display:none}.letter,.paper{display:block}
+  #text{margin-bottom:.25rem}.choice{margin:0}.paper{margin-top:.5rem;font-size:8.5pt}
+  .choice button:is(*,.right,.wrong){min-height:0;padding:.1rem 0;border:0;background:none}}`;
 
 customElements.define('attn-selftest', class extends HTMLElement {
   connectedCallback() {
@@ -74,23 +78,34 @@ customElements.define('attn-selftest', class extends HTMLElement {
       const text = d.firstElementChild;
       return { text: text.textContent, html: text.innerHTML, reason: d.lastElementChild.innerHTML };
     });
-    const choices = this.choices.map(({ html, reason }, i) => `<div class="choice">
-      <button type="button" value="${i}"><span class="mark" aria-hidden="true"></span><span>${html}</span></button>
-      <div class="why" role="status" id="why${i}"></div><div class="paper" aria-hidden="true">${reason}</div></div>`);
-    root.innerHTML = `<style>${CSS}</style><div class="card" role="group" aria-labelledby="head" aria-describedby="text">
+    const letters = 'ABCD', place = this.getAttribute('right') - 1;
+    const paper = this.choices[place]?.reason.replace(/^<strong>.*?<\/strong>/, `Right: ${letters[place]}.`);
+    const choices = this.choices.map(({ html }, i) => `<div class="choice">
+      <button type="button" value="${i}"><span class="mark" aria-hidden="true"></span><span class="letter"
+      aria-hidden="true">${letters[i]}.</span><span>${html}</span></button><div class="why"></div></div>`);
+    root.innerHTML = `<style>${CSS}</style><div class="card" role="group" aria-labelledby="head text">
       <p id="head">${head.innerHTML}</p><p id="text">${text.innerHTML}</p>${choices.join('')}
-      <p class="foot" hidden><span></span><button type="button" class="forget">Forget my answer</button></p></div>`;
+      <p class="foot" hidden><span></span><button type="button" class="forget">Forget my answer</button></p>
+      <p class="paper" aria-hidden="true">${paper}</p></div><div class="spoken" role="status"></div>`;
+    this.spoken = root.lastElementChild;
     this.buttons = [...root.querySelectorAll('.choice button')];
     root.addEventListener('click', (e) => {
       const button = e.target.closest('button');
       if (button) this.#answer(this.choices[button.value]);
     });
+    root.addEventListener('focusout', () => this.#say('')); // what was said stands below its choice
     root.addEventListener('keydown', (e) => {
       if (e.key !== 'Escape') return; // JupyterLab leaves all keys to it while it has the focus: give them back
       root.activeElement?.blur();
       this.closest('.jp-Cell, .jp-Notebook')?.focus();
     });
   }
+
+  // A region that is written again would be spoken again.
+  #say = (html) => {
+    if (this.said !== html) this.spoken.innerHTML = html;
+    this.said = html;
+  };
 
   #right = (i) => this.getAttribute('right') === `${i + 1}`;
 
@@ -108,6 +123,7 @@ customElements.define('attn-selftest', class extends HTMLElement {
     write(all);
     const detail = { question, choice: choice?.text ?? null, right: !!all[question]?.right };
     this.dispatchEvent(new CustomEvent('attn-answer', { bubbles: true, composed: true, detail }));
+    this.#say(choice?.reason ?? '');
     if (!choice) this.buttons[0].focus(); // the button that was pressed is gone
   }
 
@@ -118,7 +134,7 @@ customElements.define('attn-selftest', class extends HTMLElement {
       button.setAttribute('aria-pressed', tried[i]);
       button.className = tried[i] ? (this.#right(i) ? 'right' : 'wrong') : '';
       button.firstChild.textContent = tried[i] ? (this.#right(i) ? '✓' : '✗') : '';
-      if (!tried[i] === !why.innerHTML) return; // a region that is written again would be spoken again
+      if (!tried[i] === !why.innerHTML) return;
       why.innerHTML = tried[i] ? reason : '';
       why.firstElementChild?.setAttribute('id', `verdict${i}`);
       if (tried[i]) button.setAttribute('aria-describedby', `verdict${i}`);

@@ -23,7 +23,7 @@ KEYS, VALUES = np.eye(2), np.array([[2.0, 0.0], [0.0, 4.0]])  # the chapter's ex
             "lie on it.",
         ),
         right(
-            "With none.",
+            "No shares do that.",
             "The 2 needs all of the first value, and then nothing is left for the 4. Mixtures lie on the line between "
             "the two values; [2, 4] is their sum.",
         ),
@@ -90,7 +90,9 @@ def _():
     section="From scores to weights",
     text="Three keys have the scores 5, 5 and 7. Which scores give the same weights?",
     choices=[
-        wrong("10, 10 and 14", "The *ratios* are the same, but the differences have doubled: the weights are sharper."),
+        wrong(
+            "10, 10 and 14", "The *ratios* are the same, but the differences have doubled: the third key takes more."
+        ),
         wrong("1, 1 and 1.4", "Divided by 5, the differences shrink too, and the weights become more alike."),
         right("0, 0 and 2", "All three are lower by 5. Only differences between scores count."),
         wrong("0.29, 0.29 and 0.41", "These are the scores divided by their sum. Softmax divides the *exponentials*."),
@@ -175,7 +177,11 @@ def _():
         wrong("0, 0 and 1", "There is no single best key here. Equal scores have equal weights at every temperature."),
         right("0, ½ and ½", "The first falls behind. The two best differ by 0, and 0 divided by any T stays 0."),
         wrong("⅓, ⅓ and ⅓", "That is the other end, where T grows and all differences vanish."),
-        wrong("1/7, 3/7 and 3/7", "Those are the scores divided by their sum. No temperature gives that."),
+        wrong(
+            "1/7, 3/7 and 3/7",
+            "Those are the scores divided by their sum. One temperature happens to give that, about 1.82, but it is "
+            "not near 0.",
+        ),
     ],
 )
 def _():
@@ -185,7 +191,8 @@ def _():
     for T in np.logspace(-2, 6, 50):
         _, second, third = softmax(scores / T)
         assert second == third
-    assert not np.allclose(softmax(scores), scores / 7, atol=0.01)
+    assert np.allclose(softmax(scores / (2 / np.log(3))), scores / 7) and round(2 / np.log(3), 2) == 1.82
+    assert not np.allclose(softmax(scores / 0.1), scores / 7, atol=0.1)
 
 
 @question(
@@ -198,7 +205,7 @@ def _():
             "It stays e^2.", "The ratio depends on the difference of these two scores alone, 2, whoever else is there."
         ),
         wrong("It approaches 1.", "Both weights become small, but by the same factor: the larger sum below the bar."),
-        wrong("It shrinks: key 1 has more to lose.", "It loses more in absolute size, and as many per cent."),
+        wrong("It shrinks: key 1 has more to lose.", "It loses more in absolute size, and the same percentage."),
     ],
 )
 def _():
@@ -266,7 +273,10 @@ def _():
     text="In a model, the matrix W_q is doubled; W_k and W_v stay. What happens?",
     choices=[
         wrong("The output doubles.", "The output is made of values, and these come from W_v."),
-        right("The weights get sharper.", "All scores double, and with them their differences: as at temperature ½."),
+        right(
+            "All score differences double.",
+            "All scores do, and with them their differences, as at temperature ½. So uneven weights get sharper.",
+        ),
         wrong(
             "Nothing: the factor stands above and below the fraction bar.",
             "It would, if it multiplied the *exponentials*. It multiplies the scores, in the exponent.",
@@ -277,7 +287,8 @@ def _():
     rng = np.random.default_rng(0)
     X, (W_q, W_k, W_v) = rng.normal(size=(5, 4)), rng.normal(size=(3, 4, 3))
     before, after = (attention(X[0] @ W, X @ W_k, X @ W_v) for W in (W_q, 2 * W_q))
-    assert np.allclose(after.weights, softmax(2 * np.log(before.weights)))  # temperature ½
+    gaps = [np.subtract.outer(np.log(w), np.log(w)) for w in (before.weights, after.weights)]  # of the scores
+    assert np.allclose(gaps[1], 2 * gaps[0]) and np.abs(gaps[0]).max() > 0.5
     assert after.weights.max() > before.weights.max() + 0.05
     assert not np.allclose(after.output, 2 * before.output, atol=0.1)
 
@@ -285,8 +296,8 @@ def _():
 @question(
     "ch1-which-answers",
     section="Content addressing, and its gradient",
-    text="In one row a key has the weight 0.999, in another row a key has 0.6. Each of the two scores rises by the "
-    "same small amount, at T = 1. Which weight moves more?",
+    text="(Derivatives.) In one row a key has the weight 0.999, in another row a key has 0.6. Each of the two scores "
+    "rises by the same small amount, at T = 1. Which weight moves more?",
     choices=[
         wrong("The 0.999: large weights react most.", "Its factor α is larger, but 1 − α is only 0.001."),
         wrong("Both alike.", "Softmax is no straight line: how fast a weight answers depends on where it is."),

@@ -52,8 +52,9 @@ def _():
             "That is the dot product of the vectors as they are. Here they are projected first.",
         ),
         right(
-            "One direction of the query with one direction of the key.",
-            "W has rank 1. Where two queries differ in other directions, this score cannot see it.",
+            "One number made of the query with one number made of the key.",
+            "W has rank 1. Two queries that give the same number are the same query for this score, however they "
+            "differ.",
         ),
     ],
 )
@@ -168,7 +169,8 @@ def _():
         ),
         right(
             "Additive with its grid: 4, dot product: 4.",
-            "The pairs quadruple. What differs is the number held for each pair: about 2h against 1.",
+            "The pairs quadruple. What differs is the number held for each pair: 2h, the sums and their tanh, "
+            "against 1.",
         ),
         wrong(
             "Additive with its grid: 4, dot product: 2.",
@@ -179,10 +181,11 @@ def _():
 def _():
     def held(n, h=8):
         a = np.ones((n, h))
-        return (a[:, None, :] + a[None, :, :]).size, core.dot(a, a).size
+        sums = a[:, None, :] + a[None, :, :]
+        return sums.size + np.tanh(sums).size, core.dot(a, a).size
 
     (grid, table), (larger_grid, larger_table) = held(10), held(20)
-    assert larger_grid == 4 * grid and larger_table == 4 * table and grid == 8 * table
+    assert larger_grid == 4 * grid and larger_table == 4 * table and grid == 2 * 8 * table
 
 
 @question(
@@ -191,10 +194,8 @@ def _():
     text="Two vectors with 100 independent components each, mean 0 and variance 1. What size does their dot product "
     "typically have, whatever its sign?",
     choices=[
-        right("About 10", "The variance is 100, and the standard deviation its root."),
-        wrong(
-            "About 100", "That would be 100 products that all have the same sign. Here they cancel, for the most part."
-        ),
+        right("About 10", "100 products of variance 1 add up to the variance 100. The standard deviation is its root."),
+        wrong("About 100", "That is the *variance*. The size is its root."),
         wrong("About 0", "That is its *mean*. A mean of 0 says nothing about how far single ones lie from it."),
         wrong("About 1", "That is the size after the division by √d_k."),
     ],
@@ -203,7 +204,7 @@ def _():
     rng = np.random.default_rng(0)
     products = np.sum(rng.normal(size=(5000, 100)) * rng.normal(size=(5000, 100)), axis=1)
     assert abs(products.std() - 10) < 0.5 and 5 < np.median(np.abs(products)) < 10
-    assert abs(products.mean()) < 0.5 and abs((products / 10).std() - 1) < 0.05
+    assert abs(products.mean()) < 0.5 and abs((products / 10).std() - 1) < 0.05 and abs(products.var() / 100 - 1) < 0.1
 
 
 @question(
@@ -214,7 +215,8 @@ def _():
     choices=[
         wrong(
             "Sixteen times 1/16.",
-            "Each weight answers little, but there are sixteen: the table of derivatives has the size 0.24.",
+            "Each answers with α (1 − α) = 0.06, and there are sixteen. In the third row the large one answers with "
+            "0.0001.",
         ),
         wrong(
             "Two keys with ½ each, the others with 0.",
@@ -232,6 +234,7 @@ def _():
 
     even, two, one = np.full(16, 1 / 16), np.zeros(16), np.full(16, 0.0001 / 15)
     two[:2], one[0] = 0.5, 0.9999
+    assert round(even[0] * (1 - even[0]), 2) == 0.06 and round(one[0] * (1 - one[0]), 4) == 0.0001
     assert size(one) < 0.001 and np.isclose(size(even), 0.24, atol=0.005) and np.isclose(size(two), 0.5)
 
 
@@ -259,15 +262,16 @@ def _():
 @question(
     "ch2-query-bias",
     section="What no score can see",
-    text="Under a general score qᵀ W k the same vector b is added to all *queries*. Which keys gain by it?",
+    text="Under a general score qᵀ W k the same vector b is added to all *queries*. Which keys gain by it on others?",
     choices=[
         wrong(
             "None: it is the same for all, so softmax takes it out.",
             "Softmax takes out what is the same for all *keys*. The part bᵀ W k differs from key to key.",
         ),
         right(
-            "Those with a large bᵀ W k, under every query.",
-            "The score gets the additional part bᵀ W k. It makes some keys more attractive, whoever asks.",
+            "Those with the larger bᵀ W k, under every query.",
+            "The score gets the additional part bᵀ W k. Of two keys the one with more of it gains on the other, "
+            "whoever asks.",
         ),
         wrong(
             "For each query those that match it best.",
@@ -281,26 +285,28 @@ def _():
     before, after = core.general(queries, keys, W), core.general(queries + b, keys, W)
     assert np.allclose(after - before, keys @ (b @ W))  # one number a key, the same in every row
     assert not np.allclose(softmax(after), softmax(before), atol=0.1)
+    ahead = [np.log(w[:, :, None] / w[:, None, :]) for w in (softmax(before), softmax(after))]  # of key i on key j
+    assert np.allclose(ahead[1] - ahead[0], np.subtract.outer(keys @ (b @ W), keys @ (b @ W)))
     assert not np.array_equal(before.argmax(axis=1), np.full(3, (after - before)[0].argmax()))
 
 
 @question(
     "ch2-only-keys",
     section="The choice of score on real data",
-    text="Every known image is divided by its length; the images that are asked stay as they are. Do bold images "
-    "still have an advantage under the dot product?",
+    text="Every known image is divided by its length; the images that are asked stay as they are. What decides "
+    "now which key comes first under the dot product?",
     choices=[
         right(
-            "No: the keys stand in the order that the cosine gives.",
-            "The query's length is one factor for all keys. It makes weights sharper or softer and changes no order.",
+            "The direction alone: the order is that of the cosine.",
+            "Length is the same for all keys, and the query's own length is one factor for all.",
         ),
         wrong(
-            "Yes, since only one side was divided.",
-            "The advantage was that of the *keys*, which compete. A query competes with nobody.",
+            "Length as before, since only one side was divided.",
+            "The length that counted was that of the *keys*, which compete. A query competes with nobody.",
         ),
         wrong(
-            "Yes: their direction is another one.",
-            "Dividing by the length keeps the direction. More ink everywhere is a longer vector, not a turned one.",
+            "The direction, and the length of the query.",
+            "That is one factor for all keys. It makes weights sharper or softer and changes no order.",
         ),
     ],
 )
@@ -310,15 +316,16 @@ def _():
     keys[0] *= 10  # a bold one
     unit = keys / np.linalg.norm(keys, axis=1, keepdims=True)
     cosine = core.dot(queries / np.linalg.norm(queries, axis=1, keepdims=True), unit)
-    assert np.array_equal(core.dot(queries, unit).argsort(axis=1), cosine.argsort(axis=1))
+    for asked in (queries, 5 * queries):
+        assert np.array_equal(core.dot(asked, unit).argsort(axis=1), cosine.argsort(axis=1))
     assert np.all(core.dot(queries, keys).argmax(axis=1) == 0) and np.mean(cosine.argmax(axis=1) == 0) < 0.2
 
 
 @question(
     "ch2-factor-in-the-matrix",
     section="A score that is learned",
-    text="Two models give the same scores: one divides by √d, the other has W_q drawn √d times smaller and does not "
-    "divide. They are trained with the same step size. What happens?",
+    text="(Derivatives.) Two models give the same scores: one divides by √d, the other has W_q drawn √d times "
+    "smaller and does not divide. They are trained with the same step size. What happens?",
     choices=[
         wrong(
             "They stay the same function throughout.",

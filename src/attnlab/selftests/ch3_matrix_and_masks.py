@@ -185,7 +185,7 @@ def _():
         wrong("It becomes NaN.", "By the plain formula it would: 0/0. The policy is that such a row has zero weights."),
         wrong(
             "It gets the mean of all values.",
-            "That is what a large finite number in place of −∞ does: a mean of values that were forbidden.",
+            "That is what a large finite number *filled in* for −∞ does: a mean of values that were forbidden.",
         ),
         wrong("It becomes zero.", "The *output of attention* is zero. It is added, so the vector remains."),
         right("It stays as it is.", "Zero is added. That says what is true: nothing came from here."),
@@ -201,8 +201,8 @@ def _():
 @question(
     "ch3-selected-away",
     section="NaN in the gradient",
-    text="The mask −∞ was added, and one row of weights is NaN. `torch.where` replaces it by zeros before the loss is "
-    "computed. Is the gradient of the scores safe?",
+    text="(Derivatives.) The mask −∞ was added, and one row of weights is NaN. `torch.where` replaces it by zeros "
+    "before the loss is computed. Is the gradient of the scores safe?",
     choices=[
         right(
             "No: in that row it is NaN.",
@@ -345,7 +345,15 @@ def _():
     def zeros(query, key, value, mask):
         return np.zeros((*query.shape[:-1], value.shape[-1]))
 
+    def leaks(query, key, value, mask):
+        return attention(query, key, value).output
+
+    def causal(query, key, value, mask):
+        return attention(query, key, value, mask).output
+
     assert invariants.poison_future(zeros) and not invariants.content_sensitivity(zeros)
+    assert not invariants.poison_future(leaks) and invariants.content_sensitivity(leaks)
+    assert invariants.poison_future(causal) and invariants.content_sensitivity(causal)
 
 
 @question(

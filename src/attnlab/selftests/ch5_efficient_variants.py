@@ -235,7 +235,8 @@ def _():
         ),
         wrong(
             "Four times as much, with a cache and without.",
-            "The n² comparisons of attention stay, cache or not. But the question is about the projections.",
+            "So it is for the comparisons of attention with a cache; without one they grow about eightfold. The "
+            "question is about the projections.",
         ),
     ],
 )
@@ -246,6 +247,12 @@ def _():
 
     ratios = [projected(2000, cached) / projected(1000, cached) for cached in (True, False)]
     assert ratios[0] == 2 and abs(ratios[1] - 4) < 0.01
+
+    def compared(n, cached):
+        return sum(seen if cached else seen * seen for seen in range(1, n + 1))
+
+    ratios = [compared(2000, cached) / compared(1000, cached) for cached in (True, False)]
+    assert abs(ratios[0] - 4) < 0.01 and abs(ratios[1] - 8) < 0.02
 
 
 @question(
@@ -356,7 +363,7 @@ def _():
 @question(
     "ch5-room-in-a-state",
     section="Linear attention",
-    text="64 random keys, each with a value of its own, are kept in a table of 32 rows, filled as well as possible. "
+    text="64 random keys, each with a random value, are kept in a table of 32 rows, filled as well as possible. "
     "How large is the mean squared error when all are read, if answering 0 always would have 1?",
     choices=[
         wrong(
@@ -400,7 +407,8 @@ def _():
         ),
         right(
             "Parity turns over, while the average moves by 1/512.",
-            "The answer has to change with every bit, and the average hardly moves. A state of one bit can turn over.",
+            "The answer has to change with *every* bit, not only where it is close. The average hardly moves; a state "
+            "of one bit can turn over.",
         ),
         wrong(
             "For parity all bits have to be seen, for majority only half.",
@@ -419,6 +427,7 @@ def _():
         other[flipped] ^= 1
         assert other.sum() % 2 != bits.sum() % 2
         assert abs(other.mean() - bits.mean()) == 1 / 512
+        assert (other.mean() > 0.5) == (bits.mean() > 0.5)  # majority stays, where it is not close
     order = np.random.default_rng(1).permutation(512)
     assert bits[order].sum() % 2 == bits.sum() % 2  # the order does not matter
     state = 0

@@ -41,12 +41,12 @@ def _(rng):
 
 
 _ABOVE = (
-    "when a forbidden score lies far above the allowed ones, your answer is wrong or not a number. "
-    "Only −∞, put in before `exp`, keeps such a key out."
+    "where a forbidden score lies far above, all allowed weights round to 0, and you divide 0 by 0 (or its exponential "
+    "is infinite). With −∞ in its place, before `exp`, neither happens."
 )
 _BELOW = (
-    "when all allowed scores lie far below zero, your answer is wrong or not a number: whatever finite number stands "
-    "for a forbidden score, an allowed one can lie below it. Only −∞, put in before `exp`, is below them all."
+    "where all allowed scores lie far below zero, your answer is wrong: whatever finite number stands for a forbidden "
+    "score, an allowed one can lie below it. Only −∞, put in before `exp`, is below them all."
 )
 
 
@@ -60,7 +60,10 @@ def _():
             (np.array([-60.0, 0.0, -62.0]), np.array([True, False, True])),
             "Allowed keys with low scores lose to the forbidden one: its score must be −∞, not merely small.",
         ),
-        "a very low allowed score": Probe((np.array([-20000.0, 3.0]), np.array([True, False])), _BELOW, advice=True),
+        # The forbidden score is lower still: what fails for a high one is said above, and does not fail here.
+        "a very low allowed score": Probe(
+            (np.array([-20000.0, -20003.0]), np.array([True, False])), _BELOW, advice=True
+        ),
         "a lower allowed score": Probe(
             (np.array([-700.0, 0.0, -702.0]), np.array([True, False, True])),
             "Allowed keys with low scores lose to the forbidden one: its score must be −∞, not merely small.",

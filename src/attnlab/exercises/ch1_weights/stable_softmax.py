@@ -62,6 +62,13 @@ def _():
     }
 
 
+_DIVIDED = Wrong(
+    "The scores are divided by the largest one; it should be subtracted. A quotient changes how far the scores lie "
+    "apart, and with that every weight; a difference does not.",
+    hint="How far apart are the scores 2 and 4 after dividing by 4, and after subtracting 4?",
+)
+
+
 @stable_softmax.choice_points(
     axis={
         "first": Wrong(
@@ -111,6 +118,8 @@ def _():
             "subtract each row's own largest.",
             hint="What becomes of a row of −2000s beside a row of zeros?",
         ),
+        "divided": _DIVIDED,
+        "divided by largest of all": _DIVIDED,
     },
     storage={"like scores": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},
@@ -119,6 +128,12 @@ def _(
     scores, *, axis="last", function="exp", sign="plus", divide="sum", shift="max", storage="floating", inputs="kept"
 ):
     given, scores = scores, scores if sign == "plus" else -scores
+    if function == "no exp":
+        pass  # a common factor goes out again
+    elif shift == "divided":
+        scores = scores / scores.max(axis=-1, keepdims=True)
+    elif shift == "divided by largest of all":
+        scores = scores / scores.max()
     if function == "no exp":
         exps = scores * 1.0
     elif function == "power of 2":

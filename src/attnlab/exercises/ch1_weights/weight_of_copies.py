@@ -13,10 +13,11 @@ from ..engine import Probe, Wrong, exercise
     statement=(
         "There are two different keys. The first occurs `copies` times, the second once; the first scores\n"
         "`difference` higher. How much weight do the copies have together? Find the closed form first, on\n"
-        "paper. With the difference 0 and 3 copies it is ¾."
+        "paper, with n = `copies` and Δ = `difference`. With the difference 0 and 3 copies it is ¾."
     ),
     hints=[
-        "Write the two exponentials: n equal ones for the copies, one for the other key. Divide by e^(s₂).",
+        "Give the other key the score 0; then each copy has the score Δ. Write down the exponentials: n equal ones for "
+        "the copies, one for the other key. Which share of their sum belongs to the copies?",
         "n·e^Δ is e^(Δ + ln n): a copy count acts like a bonus of ln n on the score.",
     ],
 )
@@ -107,21 +108,12 @@ def _(difference, copies, *, bonus="log", sign="plus", share="total", storage="f
 
 @weight_of_copies.mistake(
     "multiplied weight",
-    "The weight of a single copy is multiplied by n. The sum below grows too: with many copies this exceeds 1.",
+    "The weight that a single copy would have is multiplied by n: that is n·e^Δ divided by e^Δ + 1, with one copy "
+    "below the fraction bar. All n copies belong there as well; without them the result can exceed 1.",
     hint="What does your formula give for ten copies and Δ = 2?",
 )
 def _(difference, copies):
     return copies / (1 + np.exp(-difference))
-
-
-@weight_of_copies.mistake(
-    "ratio of exponentials",
-    "n·e^Δ is divided by e^Δ + 1: below stands only one copy. All n copies belong there as well.",
-    hint="How many exponentials does the denominator add?",
-    same_as="multiplied weight",
-)
-def _(difference, copies):
-    return copies * np.exp(difference) / (np.exp(difference) + 1)
 
 
 @weight_of_copies.variant

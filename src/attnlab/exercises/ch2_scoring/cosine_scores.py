@@ -208,9 +208,9 @@ def _with_a_little_more(little, added_to):
 
     cosine_scores.mistake(
         f"{little:g} added to {added_to}",
-        "A small number is added to the lengths. That avoids 0/0, and mostly does no harm; but it makes every cosine a "
-        "little too small, the more the shorter the vectors. Change the length 0 only, for example with `np.where` or "
-        "`np.maximum`.",
+        "A small number is added to the lengths. That avoids 0/0, but it makes every cosine a little too small, the "
+        "more the shorter the vectors; the lengths should not count. Change the length 0 only, for example with "
+        "`np.where`.",
         hint="What is the cosine of a vector with itself in your code: 1, or a little less?",
     )(cosine)
 

@@ -14,7 +14,8 @@ from ..engine import Probe, Wrong, exercise
     section="Saturation",
     statement=(
         "How widely are weights spread? Compute their entropy −Σ αᵢ ln αᵢ, with the natural logarithm, for one\n"
-        "row of weights or for each row of a table. A weight of 0 adds nothing: 0·ln 0 counts as 0, exactly.\n"
+        "row of weights or for each row of a table. A weight of 0 adds nothing: 0·ln 0 counts as 0, exactly, and\n"
+        "nothing else is changed: the terms of all other weights stay as they are.\n"
         "For the weights ½, ½ it is ln 2 ≈ 0.693, for 1, 0 it is 0."
     ),
     hints=[
@@ -160,9 +161,10 @@ def _with_a_little_more(little):
 
     entropy_of_weights.mistake(
         f"{little:g} added",
-        "A small number is added inside the logarithm. That avoids ln 0, and mostly does no harm; but it makes every "
-        "entropy a little too small, and here 0·ln 0 = 0 is asked for exactly. Change the zeros only.",
-        hint="What does your function give for a single weight of 1: 0, or a little less?",
+        "A small number is added inside the logarithm. A weight of 0 does add 0 then, as it should. But the terms of "
+        f"the weights that are not 0 come out a little wrong: a single weight of 1 gives −{little:g} instead of 0. "
+        "Change the zeros only.",
+        hint="Which weights meet your small number beside those that are 0?",
     )(entropy)
 
 

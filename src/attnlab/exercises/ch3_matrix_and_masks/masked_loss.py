@@ -24,12 +24,12 @@ from ..engine import Probe, Wrong, exercise
     ],
 )
 def masked_loss(logits, labels, is_real):
-    """Mean cross-entropy over the real positions.
+    """Mean of −ln of the right label's weight, over the real positions.
 
-    logits (n, vocab); labels (n,) of integers; is_real (n,) of bool
-    → a number, 0 if no position is real
+    logits (n, number of labels); labels (n,) of integers;
+    is_real (n,) of bool → a number, 0 if no position is real
     """
-    shifted = logits - logits.max(axis=-1, keepdims=True)  # (n, vocab)
+    shifted = logits - logits.max(axis=-1, keepdims=True)  # (n, labels)
     total = np.exp(shifted).sum(axis=-1, keepdims=True)  # (n, 1)
     log_probs = shifted - np.log(total)
     losses = -log_probs[is_real, labels[is_real]]  # (real positions,)

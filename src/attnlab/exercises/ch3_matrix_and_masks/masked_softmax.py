@@ -21,7 +21,7 @@ INF = float("inf")
         "\n"
         "`import torch` first, and use `torch.softmax`; `attnlab` has all of this, so leave it aside. What NumPy\n"
         "calls `np.where`, `.any(axis=-1)` and `keepdims=True`, torch calls `torch.where`, `.any(dim=-1)` and\n"
-        "`keepdim=True`. Both count every number but 0 as true, −∞ too."
+        "`keepdim=True`. `where` and `any` count every number but 0 as true, −∞ too."
     ),
     hints=[
         "Softmax of a row of −∞ is 0/0. Where does that NaN arise first: in the result, or before it? And which rows "

@@ -54,7 +54,7 @@ def _():
 @packed_documents_mask.choice_points(
     same={
         "ignored": Wrong(
-            "Only the causal mask is left: tokens see earlier documents that have nothing to do with them.",
+            "The ids are not used: tokens also see documents that have nothing to do with them.",
             hint="Has `ids` been used for more than its length?",
         ),
         "runs": Wrong(
@@ -89,7 +89,7 @@ def _():
     },
     order={
         "both ways": Wrong(
-            "Only the documents are kept apart: tokens see later ones of their own document.",
+            "The causal part is missing: tokens see later ones.",
             hint="May the first token of a document see its second?",
         ),
         "future": LOOKAHEAD,

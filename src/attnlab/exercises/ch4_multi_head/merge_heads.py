@@ -11,9 +11,9 @@ from ._words import RESHAPE, numbered
     points=2,
     section="All heads at once",
     statement=(
-        "The way back from heads to tokens, of which the text shows only how it goes wrong: what the heads found for\n"
-        "a token stands side by side again, head 0 first. For a sentence of two tokens, if head 0 has [0, 1] and\n"
-        "[2, 3], and head 1 has [4, 5] and [6, 7], the tokens are [0, 1, 4, 5] and [2, 3, 6, 7].\n"
+        "The way back from heads to tokens, whose code the text shows only in the form that goes wrong: what the\n"
+        "heads found for a token stands side by side again, head 0 first. For a sentence of two tokens, if head 0\n"
+        "has [0, 1] and [2, 3], and head 1 has [4, 5] and [6, 7], the tokens are [0, 1, 4, 5] and [2, 3, 6, 7].\n"
         "`attnlab.heads.merge` does this; write it yourself."
     ),
     hints=[

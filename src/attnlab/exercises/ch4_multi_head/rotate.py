@@ -16,7 +16,8 @@ from ..engine import Probe, Wrong, exercise
         "position · 10000^(−2i/d), in radians. At position 0 nothing turns. The text turned the pairs as complex\n"
         "numbers; do it without them, with sines and cosines.\n"
         "The key [1, 0] at position 1 becomes [cos 1, sin 1] = [0.5403, 0.8415], the query [1, 0] at position 3\n"
-        "[cos 3, sin 3] = [−0.9900, 0.1411]. Their dot product is cos 2 = −0.4161: it depends on the distance alone."
+        "[cos 3, sin 3] = [−0.9900, 0.1411]. Their dot product is cos 2 = −0.4161: it depends on the distance alone.\n"
+        "And [0, 1] at position 1 becomes [−sin 1, cos 1] = [−0.8415, 0.5403]."
     ),
     hints=[
         "Turned by the angle φ, the pair (a, b) becomes (a cos φ − b sin φ, a sin φ + b cos φ). Both new numbers need "
@@ -113,6 +114,11 @@ def _():
             "The minus is missing: a cos φ *minus* b sin φ. Without it the pair changes its length.",
             hint="How long is a vector before a rotation, and after it?",
         ),
+        "one feature turned": Wrong(
+            "The second feature of the pair is left out: (a cos φ, a sin φ) is where (a, 0) goes. But b turns as well, "
+            "(0, b) goes to (−b sin φ, b cos φ), and the turned pair is the sum of both.",
+            hint="What becomes of [0, 1] at position 1?",
+        ),
         "half-turned": Wrong(
             "The second feature is computed from the first one *after* its turn. It was overwritten: keep the old one.",
             hint="Which value has `a` when you compute a sin φ + b cos φ?",
@@ -120,6 +126,11 @@ def _():
         "scaled": Wrong(
             "Each feature is multiplied by cos φ alone. In a rotation its partner comes in, with sin φ.",
             hint="What becomes of [1, 0] at position 1?",
+        ),
+        "scaled by both": Wrong(
+            "The first feature is multiplied by cos φ, the second by sin φ. In a rotation both new numbers need both "
+            "old ones.",
+            hint="What becomes of [1, 0] at position 1, and what of [0, 1]?",
         ),
         "added": Wrong(
             "Sine and cosine are *added* to the features, as in the Transformer of 2017. Here the features are turned.",
@@ -208,6 +219,10 @@ def _turned(x, cos, sin, partner, second, turn):
     """x (n, d) with the cosine and sine of each feature, its partner, and which features are second in their pair."""
     if turn == "scaled":
         return x * cos
+    if turn == "one feature turned":
+        return np.where(second, x[:, partner] * sin, x * cos)
+    if turn == "scaled by both":
+        return x * np.where(second, sin, cos)
     if turn == "added":
         return x + np.where(second, cos, sin)
     if turn == "added, cosine first":

@@ -88,6 +88,11 @@ def _():
             seen_in="lsdefine/attention-is-all-you-need-keras#36",
             hint="Which two axes should be the first two of the result?",
         ),
+        "axes 0 and 1 exchanged": Wrong(
+            "Axes 0 and 1 are exchanged, as in the text. There they were tokens and heads; here axis 0 is the batch, "
+            "so sentences and tokens have changed places. Tokens and heads are axes 1 and 2.",
+            hint="Which two of the axes (B, n, n_heads, d / n_heads) should change places?",
+        ),
         "heads in the batch": Wrong(
             "Batch and heads have become one axis. Some implementations do that, with masks repeated to match; here "
             "they stay apart.",
@@ -103,6 +108,7 @@ def _(x, n_heads, *, cut="features", order="heads, tokens, features"):
         "tokens before heads": "bnhf",
         "features before tokens": "bhfn",
         "heads before the batch": "hbnf",
+        "axes 0 and 1 exchanged": "nbhf",
         "heads in the batch": "bhnf",
     }.get(order, "bhnf")
     if cut == "reshape alone":

@@ -25,7 +25,8 @@ from ..engine import Probe, Wrong, exercise
         "`np.cumsum(a, axis=0)` adds up along the tokens. `np.einsum('nr,nv->nrv', K, V)` holds an outer product for "
         "each token.",
         "Two sums are carried: S, the outer products of keys and values (r, d_v), and z, the keys (r,). The output is "
-        "q·S, divided by the *number* q·z.",
+        "q·S, divided by the *number* q·z. If your first output is not a number, it is 0/0: what must be added to S "
+        "and z before the first query reads them?",
     ],
 )
 def causal_linear_attention(query_features, key_features, values):
@@ -192,6 +193,17 @@ def _(
     if normaliser == "none":
         below = np.ones(n)
     return (seen * products) @ values / below[:, None]
+
+
+@causal_linear_attention.mistake(
+    "read before the first is added",
+    "Each query reads the sums before its own key and value are added. The first one finds them empty, and 0/0 is not "
+    "a number. A token sees itself as well: add first, then read.",
+    hint="What do S and z hold when the first query reads them, and what should they hold?",
+)
+def _(query_features, key_features, values):
+    earlier = np.tri(len(values), k=-1) * (query_features @ key_features.T)
+    return earlier @ values / earlier.sum(axis=1, keepdims=True)
 
 
 @causal_linear_attention.mistake("overwritten", IN_PLACE.text, hint=IN_PLACE.hint)

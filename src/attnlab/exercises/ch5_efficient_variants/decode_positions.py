@@ -144,6 +144,11 @@ _TWICE_TOO = Wrong(
             "tokens have the same.",
             hint="Should two tokens of one text ever have the same position?",
         ),
+        "last place": Wrong(
+            "The positions stop at `room` − 1: all tokens that come when the cache is full get that one, the last "
+            "*place* of the cache. A position belongs to the text, and the text goes on.",
+            hint="Should two tokens of one text ever have the same position?",
+        ),
     },
 )
 def _(lengths, room, *, offset="seen", within="one by one", result="positions"):
@@ -169,6 +174,8 @@ def _(lengths, room, *, offset="seen", within="one by one", result="positions"):
         positions = positions + np.arange(len(positions)) - np.repeat(before, lengths)
     if result == "places":
         return positions % room
+    if result == "last place":
+        return np.minimum(positions, room - 1)
     return positions + (result == "from one")
 
 

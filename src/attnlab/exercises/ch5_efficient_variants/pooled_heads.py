@@ -87,6 +87,12 @@ def _():
             "first feature of each head of a group, then the second.",
             hint="Which rows of `W` belong to head 0, and which of them should ever be averaged with each other?",
         ),
+        "heads and features": Wrong(
+            "The mean goes over all rows of a group, heads *and* features: a new head is left with one row. A row "
+            "makes one feature of a key, so a head has d_head of them. Pool the first feature of each head of a group, "
+            "then the second.",
+            hint="With d_head = 2, how many rows should a new head have?",
+        ),
         "columns": Wrong(
             "The columns are taken for the heads. In `nn.Linear` a row of the weight makes one feature of the result, "
             "so heads are rows; columns belong to the features of the *input*.",
@@ -124,6 +130,9 @@ def _(W, n_heads, n_kv_heads, *, pool="mean", group="neighbours", result="joined
         heads = W.reshape(each, n_new, d_head, d_model).swapaxes(0, 1)
     elif group == "features":
         heads = W.reshape(n_new, d_head, each, d_model).swapaxes(1, 2)
+    elif group == "heads and features":
+        each = each * d_head
+        heads = W.reshape(n_new, each, 1, d_model)
     else:
         heads = W.reshape(n_new, each, d_head, d_model)
     pooled = heads[:, 0] if pool == "first" else heads.sum(axis=1)  # (n_new, d_head, d_model)

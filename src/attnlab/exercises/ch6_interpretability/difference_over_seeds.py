@@ -8,7 +8,7 @@ from ..engine import Probe, Wrong, exercise
 @exercise(
     "6.8",
     points=2,
-    section="The reply",
+    section="Two readers of reviews",
     statement=(
         "Is a model better with its attention than with uniform weights? Both were trained with several seeds and\n"
         "tested on the same texts: 1 where the answer was right, 0 where it was wrong. Row s of both tables belongs\n"

@@ -88,8 +88,8 @@ def _drawn(rng, t, groups, growing):
 def _():
     weights = np.array([0.5, 0.3, 0.2])
     still = (
-        "Along a direction that is zero everywhere nothing shrinks, and no weight is the first to reach 0: return the "
-        "weights as they are. (A single key has no other direction.)"
+        "A weight that does not move sets no limit, not even one that is 0: there 0/0 is not a number. If none moves, "
+        "as with a single key, return the weights as they are."
     )
     return {
         "no direction": Probe((weights, np.zeros(3)), still),
@@ -98,10 +98,7 @@ def _():
             (np.array([0.6, 0.0, 0.4]), np.array([0.5, -1.0, 0.5])),
             "A weight that is 0 already and would shrink leaves no room: t is 0.",
         ),
-        "along the border": Probe(
-            (np.array([0.6, 0.0, 0.3, 0.1]), np.array([1.0, 0.0, -1.0, 0.0])),
-            "A weight that does not move sets no limit, not even one that is 0: there 0/0 is not a number.",
-        ),
+        "along the border": Probe((np.array([0.6, 0.0, 0.3, 0.1]), np.array([1.0, 0.0, -1.0, 0.0])), still),
         "away from the border": Probe(
             (np.array([0.7, 0.0, 0.3]), np.array([-1.0, 2.0, -1.0])), "A weight of 0 that grows sets no limit."
         ),
@@ -133,8 +130,8 @@ _TRY = "Are all of your weights at least 0, and is one of them exactly 0?"
             hint="Which of your limits belong to weights that shrink?",
         ),
         "negative limits": Wrong(
-            "For a weight that grows, −w / d is negative, and the smallest of all limits is one of these: you go "
-            "backwards, and beyond the border there. Only weights that shrink set a limit.",
+            "For a weight that grows, −w / d is negative, and `min` takes one of these. So your t is negative, and you "
+            "go against the direction. Let only the weights that shrink, with a direction below 0, set a limit.",
             hint="Is your t at least 0?",
         ),
         "growing ones": Wrong(

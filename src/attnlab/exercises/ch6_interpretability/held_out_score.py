@@ -8,7 +8,7 @@ from ..engine import Probe, Wrong, exercise
 @exercise(
     "6.7",
     points=1,
-    section="Heads of a language model",
+    section="What people get wrong",
     statement=(
         "Of many heads, one is best on any set of texts, if only by luck. Choose it on some texts and report it on\n"
         "others: take the head with the largest mean score on the *first* n // 2 texts, and return *its* mean score\n"

@@ -11,7 +11,7 @@ from ..engine import Probe, Wrong, exercise
 @exercise(
     "6.3",
     points=3,
-    section="Six rankings",
+    section="The first token, again",
     statement=(
         "What does each key do to the output? Leave it out and see. The output is one number, `weights @ values @\n"
         "readout`. Without key i the others share the whole: their weights are divided by their sum. The states stay\n"
@@ -57,15 +57,13 @@ def _drawn(rng, n, d, lifted):
 @leave_one_out.hard_probes
 def _():
     values, readout = np.array([[2.0, 1.0], [6.0, 0.0], [-1.0, 3.0]]), np.array([1.0, 0.5])
+    nothing_left = (
+        "If one key has all the weight, or is the only one, nothing is left without it: the output is 0 then, not 0/0, "
+        "and its effect is the whole output."
+    )
     return {
-        "one key has all the weight": Probe(
-            (np.array([0.0, 1.0, 0.0]), values, readout),
-            "If one key has all the weight, nothing is left without it: the output is 0 then, not 0/0, and its effect "
-            "is the whole output.",
-        ),
-        "a single key": Probe(
-            (np.array([1.0]), values[:1], readout), "Without the only key the output is 0: its effect is the output."
-        ),
+        "one key has all the weight": Probe((np.array([0.0, 1.0, 0.0]), values, readout), nothing_left),
+        "a single key": Probe((np.array([1.0]), values[:1], readout), nothing_left),
         "a weight of 0": Probe((np.array([0.5, 0.0, 0.5]), values, readout), "A key of weight 0 has no effect."),
         "values alike": Probe(
             (np.array([0.5, 0.3, 0.2]), np.tile([[2.0, -3.0]], (3, 1)), readout),

@@ -87,7 +87,7 @@ def verdict(answer: Answer, recognised: Recognised, label: dict[str, Any]) -> Ve
     diagnosed = len(words) if turns else None
     if exercise.tests:
         words += implementations.words(answer, misjudged)
-        seen += tuple(p.seen_in for p, o in misjudged[: implementations.SAID] if p.seen_in and not o.failure)
+        seen += tuple(probe.seen_in for probe in implementations.explained(misjudged) if probe.seen_in)
     else:
         told = dict.fromkeys(p.remark for p in sorted(surplus, key=lambda p: p is not found.probe))
         words += [("And beyond that: " if turns else "") + text for text in told]
@@ -115,8 +115,9 @@ def _clearest_difference(answer: Answer, readings: list[tuple[str, ...]]) -> Dif
     """The call to show: the one that shows most of the recognised wrong turns, and among those the easiest to read.
 
     Where values differ on some call of a tier, it is one of these; where only gradients do, the first of them is shown.
+    A recognised mistake is shown, if it can be, where the printed digits differ, and be it on a call that only advises.
     """
-    found = []
+    found, advising = [], []
     for tier, mine in (("ordinary", answer.ordinary), ("hard", answer.hard)):
         probes = answer.exercise.probes_of(tier, answer.seed)
         values = list(answer.differences(0, tier, forward=True))
@@ -126,8 +127,27 @@ def _clearest_difference(answer: Answer, readings: list[tuple[str, ...]]) -> Dif
             expected = answer.exercise.does(0, tier, i, answer.seed)
             held = not values and by is None
             difference = Difference(probes[i], expected, mine[i], by, shows, held)
-            found.append(((-len(shows), tier == "hard", sum(np.size(a) for a in probes[i].arguments)), difference))
-    return min(found, key=lambda each: each[0])[1] if found else None
+            alike = bool(readings and values and _alike(expected, mine[i]))
+            ease = (-len(shows), alike, tier == "hard", sum(np.size(a) for a in probes[i].arguments))
+            found.append((ease, difference))
+    if not found:
+        return None
+    (most, alike, *_), clearest = min(found, key=lambda each: each[0])
+    if alike:
+        for i, probe in enumerate(answer.exercise.hard):
+            if probe.advice and (seen := answer.hard[i]) is not None:
+                shows = frozenset().union(*(answer.shows(r, "hard", i, forward=True) for r in readings))
+                expected = answer.exercise.does(0, "hard", i, answer.seed)
+                if len(shows) >= -most and seen.array is not None and not _alike(expected, seen):
+                    advising.append(Difference(probe, expected, seen, None, shows))
+    return advising[0] if advising else clearest
+
+
+def _alike(expected: Observation, received: Observation) -> bool:
+    """True where both results are printed alike; they may differ in digits that are not shown."""
+    if received.changed or expected.array is None or received.array is None:
+        return False
+    return value(expected.array.astype(np.float64)) == value(received.array.astype(np.float64))
 
 
 def _comparison(answer: Answer, found: Difference) -> Comparison:
@@ -139,7 +159,8 @@ def _comparison(answer: Answer, found: Difference) -> Comparison:
         return Comparison("\n".join(given), f"{probe.at_most:,} bytes; the solution holds {solution}", held, labels)
     if found.by is None:
         sides = [_result(found.expected, names), _result(found.received, names)]
-        sides[1] += unseen_difference(found.expected.array, found.received.array)
+        if not found.received.changed:  # that is the difference then
+            sides[1] += unseen_difference(found.expected.array, found.received.array)
         return Comparison("\n".join(given), *sides)
     given.append("loss = (result * cos([1, 2, 3, …])).sum()")
     sides = [o.gradients[found.by] for o in (found.expected, found.received)]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ACCEPTED, REFUSED = 1.0, 0.0
 SAYS = {True: "accepts", False: "refuses"}
-SAID, LISTED = 3, 8  # remarks in words, and implementations in the comparison
+SAID, LISTED = 3, 8  # remarks in words (a single one more is said too), and implementations in the comparison
 
 
 class NoVerdict(Exception):
@@ -85,10 +85,18 @@ def words(answer: Answer, found: list[Judged]) -> list[str]:
     if all(seen.failure for seen in answer.ordinary):  # it judges nothing: there is nothing to count
         return said
     said.append(counted(answer))
-    for probe, _ in [each for each in found if not each[1].failure][:SAID]:
+    for probe in explained(found):
         kind = "Refused, though right" if probe.correct else "Let through"
         said.append(f"{kind}, *{probe.name}*: {probe.remark}")
+    if rest := len(found) - len(faults) - len(explained(found)):
+        said.append(f"And {rest} more, named below.")
     return said
+
+
+def explained(found: list[Judged]) -> list[Probe]:
+    """Those misjudged implementations whose remarks are said."""
+    probes = [probe for probe, seen in found if not seen.failure]
+    return probes if len(probes) <= SAID + 1 else probes[:SAID]
 
 
 def _about_faults(faults: list[Judged]) -> list[str]:

@@ -1,8 +1,8 @@
 """From observations to a verdict.
 
 Two tiers. Ordinary probes decide *which* mistake: a twin is a candidate when it does the same on every ordinary probe,
-with finite numbers on at least two. Hard probes are judged separately: they choose among the candidates, or add what
-else is wrong ("no scale; and it overflows for large scores").
+with mostly finite numbers on at least two. Hard probes are judged separately: they choose among the candidates, or add
+what else is wrong ("no scale; and it overflows for large scores").
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _here = threading.local()
 # says what stands here.
 REFUSALS = {"TypeError", "AttributeError", "AxisError"}
 REFUSED_AXES = "axes don't match array"
-NEEDED_EVIDENCE = 2  # ordinary probes with finite numbers on which a twin must agree
+NEEDED_EVIDENCE = 2  # ordinary probes with mostly finite numbers on which a twin must agree
 
 
 def _refused(failure: Failure) -> bool:
@@ -175,7 +175,7 @@ class Answer:
         return [i for i in passed if not any(True for _ in self.differences(i, "ordinary"))]
 
     def evidence(self) -> int:
-        return sum(o.finite for o in self.ordinary)
+        return sum(o.telling for o in self.ordinary)
 
 
 def _same(argument: object) -> object:
@@ -232,6 +232,8 @@ def _judge(answer: Answer, label: dict, seconds: float) -> Verdict:
         return Verdict("unrecognised", "It did not finish", [describing.endless(seconds)], **label)
     recognised = recognise(answer)
     if recognised.correct:
-        advice = [f"One thing more: {remark}" for remark in answer.advice()]
-        return Verdict("correct", "Correct", advice, **label, extras=describing.extras(answer))
+        told = answer.advice()
+        title = "Right on the inputs asked" if set(told) - {describing.UNCOUNTED} else "Correct"
+        advice = [f"One thing more: {remark}" for remark in told]
+        return Verdict("correct", title, advice, **label, extras=describing.extras(answer))
     return describing.verdict(answer, recognised, label)

@@ -77,8 +77,14 @@ class Observation:
 
     @property
     def finite(self) -> bool:
-        """True when the call gave numbers, all of them finite: only such values are evidence of a mistake."""
+        """True when the call gave numbers, all of them finite."""
         return self.array is not None and all(np.isfinite(part).all() for part in self.parts)
+
+    @property
+    def telling(self) -> bool:
+        """True for finite numbers, or more of them than others: a single row of 0/0 leaves the rest as evidence."""
+        counted = sum(2 * np.isfinite(part).sum() - part.size for part in self.parts)
+        return self.finite or (self.array is not None and bool(counted > 0))
 
     @property
     def parts(self) -> list[np.ndarray]:

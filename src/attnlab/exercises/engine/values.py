@@ -14,8 +14,14 @@ def value(given: Any) -> str:
     """An argument or a result as a card shows it."""
     if not isinstance(given, np.ndarray):
         return f"{given:.4g}" if isinstance(given, float) else str(given)
-    with np.printoptions(precision=4, suppress=True, threshold=60, edgeitems=3, linewidth=64):
-        shown = np.array2string(given + 0.0 if given.dtype.kind == "f" else given)  # + 0.0: no "-0."
+    plain, tiny = given, False
+    if given.dtype.kind == "f":
+        zeros = np.abs(given) < 5e-5  # what would print as 0. or -0.
+        # Where all are that small they are written with exponents, unless rounding left them where zeros should be.
+        tiny = zeros[np.isfinite(given)].all() and (np.abs(given[zeros]) > 1e-13).any()
+        plain = np.where(zeros & (not tiny), given.dtype.type(0), given) + given.dtype.type(0)
+    with np.printoptions(precision=4, suppress=not tiny, threshold=60, edgeitems=3, linewidth=64):
+        shown = np.array2string(plain)
     if given.ndim == 0:
         return shown
     kind = "" if given.dtype == np.float64 else f" {given.dtype}"
@@ -25,7 +31,7 @@ def value(given: Any) -> str:
 
 @np.errstate(all="ignore")  # differences of infinities
 def unseen_difference(expected: np.ndarray | None, received: np.ndarray | None) -> str:
-    """One more line where `value` prints both alike and they are not: the largest difference and its place.
+    """Two more lines where `value` prints both alike and they are not: the largest difference, its place, both numbers.
 
     It lies in a last digit that is not printed, or at a place that is left out of a long array.
     """
@@ -33,15 +39,19 @@ def unseen_difference(expected: np.ndarray | None, received: np.ndarray | None) 
         return ""
     a, b = expected.astype(np.float64), received.astype(np.float64)
     differ = ~((a == b) | (np.isnan(a) & np.isnan(b)))
-    one, other = (value(np.where(np.abs(x) < 5e-5, 0.0, x)) for x in (a, b))  # what prints as 0. or −0.
-    if not differ.any() or one != other:
+    if not differ.any() or value(a) != value(b):
         return ""
     off = np.where(differ, np.nan_to_num(np.abs(a - b), nan=np.inf, posinf=np.inf), -1)
     place = np.unravel_index(np.argmax(off), off.shape)
     at = f", at [{', '.join(map(str, place))}]" if place else ""
     if expected.dtype.kind == "b" or not np.isfinite(off[place]):
         return f"\nnot shown{at}: {value(received[place])}, expected {value(expected[place])}"
-    return f"\nlargest difference {off[place]:.1g}{at}"
+    larger = max(abs(a[place]), abs(b[place]))
+    digits = min(2 + max(0, int(np.ceil(np.log10(larger / off[place])))), 17)
+    return (
+        f"\nprinted alike; largest difference {off[place]:.1g}{at}:"
+        f"\n{b[place]:.{digits}g}, expected {a[place]:.{digits}g}"
+    )
 
 
 def numbers(given: Any) -> np.ndarray | None:

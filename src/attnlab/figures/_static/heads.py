@@ -87,9 +87,9 @@ def heads(layer, head, sentence):
     where = f"Layer {layer}, head {head} of all-MiniLM-L6-v2 on “{' '.join(words[1:-1])}”"
     facts = f"Mean weight on (in brackets: mean of the 72 heads; uniform weights): {facts}."
     caption = (
-        f"{where}. {facts} Weights of one forward pass, in steps of 1/255; darkness is √weight. Not shown: values and "
-        "W_o, so a large weight need not move anything. 72 pictures invite picking; a name for a head is a hypothesis. "
-        f"{LIVE}"
+        f"{where}. {facts} Previous and next: over the queries that have one. Weights of one forward pass, in steps of "
+        "1/255; depth of colour is √weight. Not shown: values and W_o, so a large weight need not move anything. 72 "
+        f"pictures invite picking; a name for a head is a hypothesis. {LIVE}"
     )
     text = f"attn-heads   layer {layer}, head {head} of all-MiniLM-L6-v2: {' '.join(tokens)}"
     text += f"\n  {'mean weight on':<18}{'this head':>11}{'mean of 72':>12}{'uniform':>9}"

@@ -95,13 +95,15 @@ def kv_cache(model, context, batch, dtype, n_kv_heads):
         shapes += f"<text x='{x}' y='234' class='b e'>{sold}</text><text x='{x}' y='248' class='dim e'>{names}</text>"
         for row, (*_, firsts) in enumerate(found.values()):
             shapes += f"<text x='{x}' y='{268 + 18 * row}' class='e'>{tokens(firsts[card])}</text>"
-    for y, words in ((234, "first context"), (248, "that does not fit")):
+    for y, words in ((234, "first power of two"), (248, "that does not fit")):
         shapes += f"<text x='16' y='{y}' class='dim'>{words}</text>"
     shapes += "".join(f"<text x='16' y='{268 + 18 * row}'>{kind}</text>" for row, kind in enumerate(KINDS))
 
     others = " and ".join(f"{size(found[kind][2])} {kind} ({found[kind][0]} KV heads)" for kind in KINDS[1:])
     firsts = ", ".join(f"{tokens(first)} on {card[0]} ({card[1]})" for first, card in zip(limits, CARDS, strict=True))
-    facts = f"{product}; {others}. A token of one sequence: {size(token)}. First context that does not fit: {firsts}."
+    facts = (
+        f"{product}; {others}. A token of one sequence: {size(token)}. First power of two that does not fit: {firsts}."
+    )
     where = f"The cache of {model}" + f", of which a window keeps the last {window:,} tokens" * bool(window)
     caption = (
         f"{where}: {facts} The {n_heads} query heads are no factor. Logarithmic axis; 1 KiB is 1024 bytes, 1 Ki 1024 "
@@ -110,7 +112,7 @@ def kv_cache(model, context, batch, dtype, n_kv_heads):
         f"{LIVE}"
     )
     text = f"attn-kv-cache   {model}, context {context:,}, batch {batch:,}, {dtype}\n  {product}"
-    text += f"\n  {'first context that does not fit':<42}" + "".join(f"{card[0]:>9}" for card in CARDS)
+    text += f"\n  {'first power of two that does not fit':<42}" + "".join(f"{card[0]:>9}" for card in CARDS)
     for kind, (heads, token, total, firsts) in found.items():
         row = f"{kind}: {heads} KV, {size(token)} a token, {size(total)}"
         text += f"\n  {row:<42}" + "".join(f"{tokens(first):>9}" for first in firsts)
