@@ -8,21 +8,17 @@ a page asks from other hosts is refused and counted: the stock page's formulas t
 """
 
 import argparse
-import functools
 import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import yaml
 from playwright.sync_api import Browser, sync_playwright
+from serving import served
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = {"offline": False, "latency": 150, "downloadThroughput": 1.6e6 / 8, "uploadThroughput": 0.75e6 / 8}
@@ -40,23 +36,6 @@ SEEN = """new Promise(done => {
 })"""
 VARYING = ("first", "largest", "shift")  # from visit to visit: the median is shown
 RATIOS = ("bytes", "requests", "first")
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a server of that folder."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def chapters() -> list[str]:

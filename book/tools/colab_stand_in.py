@@ -11,17 +11,12 @@ NAME, as in 01 or 01_weights, runs those alone.
 The real models are not on Colab: the cells that need them say so, and the chapter runs on.
 """
 
-import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 from urllib.request import urlopen
@@ -35,6 +30,7 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 sys.path.append(str(Path(__file__).parent))
 
 import colab
+from serving import served
 
 ADDED = {"attnlab", "array-api-compat"}
 SECONDS_A_CELL = 600
@@ -53,22 +49,6 @@ class Ran(NamedTuple):
     @property
     def fine(self) -> bool:
         return not (self.error or self.swapped or self.complaints)
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        pass
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The folder at an address on this machine, as long as the block lasts."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
 
 
 def pip(python: Path, *arguments: str) -> str:
