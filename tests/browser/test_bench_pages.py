@@ -1,4 +1,4 @@
-"""What `make bench` counts on a page: bytes without pictures, requests, refused ones, what the first paint waits for."""
+"""What `make bench` counts on a page: bytes without pictures, requests, refused ones, what first paint waits for."""
 
 import sys
 from pathlib import Path
