@@ -162,7 +162,7 @@ def test_weight(opened, served, name):
     pictures += sum(size for url, size in page.sizes.items() if re.search(r"\.(png|jpe?g|webp)$", url))
     weight = sum(page.sizes.values()) - pictures
     assert weight <= (850 if name in CHAPTERS else 560) * 1024, sorted(page.sizes.items(), key=lambda item: -item[1])
-    assert len(page.sizes) <= 32
+    assert len(page.sizes) <= 34
 
 
 @pytest.mark.parametrize("name", [page for page in ALL if page != "search"])
@@ -332,7 +332,8 @@ def test_plots_take_the_paper_of_the_dark_theme(opened, name):
     assert plots.count() > 0
     for plot in plots.all():
         shown = pixels(page, plot)
-        np.testing.assert_allclose(shown[2, 2], np.array([0x14, 0x18, 0x1E]) / 255, atol=1.01 / 255)
+        corners = shown[[2, 2, -3, -3], [2, -3, 2, -3]]  # the page's own bar may lie over one
+        np.testing.assert_allclose(np.median(corners, axis=0), np.array([0x14, 0x18, 0x1E]) / 255, atol=1.01 / 255)
         assert shown.max() > 0.85, "and its words are light"
         assert len(plot.get_attribute("alt")) > 60
 
