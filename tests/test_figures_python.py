@@ -6,13 +6,13 @@ import re
 import subprocess
 import sys
 from base64 import b64decode
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from html_tags import Tags
 
 import attnlab
 from attnlab import figures, heads
@@ -29,16 +29,6 @@ HEADS = [  # of a real model: tokens (n), weights (6, 12, n, n)
 
 # The tags among JupyterLab's allowed ones (4.6, untrusted notebooks) that a fallback may use; SVG is not one of them.
 SANITIZED = {"figure", "figcaption", "img"}
-
-
-class Tags(HTMLParser):
-    def __init__(self, html):
-        super().__init__()
-        self.seen = []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.append((tag, dict(attrs)))
 
 
 @pytest.fixture(params=figures.NAMES)

@@ -7,10 +7,10 @@ import re
 import subprocess
 import sys
 import textwrap
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from html_tags import Tags
 
 from attnlab import selftests
 from attnlab.selftests import Question, question, right, wrong
@@ -36,16 +36,6 @@ EXAMPLE = Question(
     (wrong("Here.", "No: √d_k."), right("There.", "Yes: e^(q·k) & e^−s."), wrong("Nowhere.", "It is somewhere.")),
     lambda: None,
 )
-
-
-class Tags(HTMLParser):
-    def __init__(self, html):
-        super().__init__()
-        self.seen = []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.append((tag, dict(attrs)))
 
 
 # ---- the questions of the book
