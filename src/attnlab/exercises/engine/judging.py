@@ -17,26 +17,17 @@ import numpy as np
 from . import describing
 from .cards import Verdict
 from .comparing import agree, precision, size
-from .deadline import within
 from .learner import untouched
-from .running import TIME_LIMIT, Failure, Observation, observe, session_kept
-from .tensors import missing_torch, tensor_makers, torch_is_there
+from .observing import Observations
+from .running import TIME_LIMIT, Observation
+from .tensors import missing_torch, torch_is_there
 
 if TYPE_CHECKING:
     from .model import Exercise
 
 _ONE_AT_A_TIME = threading.RLock()  # output and settings belong to the whole process
 _here = threading.local()
-# How code that was written for tensors answers to arrays. `x.repeat(n, 1)` names times to a tensor, and an axis to an
-# array. `x.transpose(1, 2)` names two axes to a tensor; an array of three takes them for an order of all its axes, and
-# says what stands here.
-REFUSALS = {"TypeError", "AttributeError", "AxisError"}
-REFUSED_AXES = "axes don't match array"
 NEEDED_EVIDENCE = 2  # ordinary probes with mostly finite numbers on which a twin must agree
-
-
-def _refused(failure: Failure) -> bool:
-    return failure.kind in REFUSALS or (failure.kind == "ValueError" and failure.message == REFUSED_AXES)
 
 
 @dataclass(frozen=True)
@@ -54,47 +45,12 @@ class Recognised:
         return self.readings == ((),) and not self.surplus
 
 
-class Answer:
-    """The observations of one function on all probes of an exercise, made once."""
+class Answer(Observations):
+    """A function's observations beside the exercise that knows what is expected."""
 
     def __init__(self, exercise: Exercise, function: Callable, seed: int) -> None:
-        self.exercise, self.seed, self.function = exercise, seed, exercise.observed(function)
-        self.ordinary: list[Observation] = []
-        self.hard: list[Observation | None] = []
-
-    def run(self, seconds: float) -> bool:
-        """Observe; False when time ran out (what was seen until then stays)."""
-        with session_kept():
-            return within(seconds, self._observe)
-
-    def _observe(self) -> None:
-        """Call it with arrays; where it refuses any of them, with tensors too. What gives more results counts."""
-        self._try(_same)
-        for tensor in [] if self.exercise.gradient_of or self.exercise.tests else tensor_makers():
-            if not any(o.failure and _refused(o.failure) for o in self._shared()):
-                return
-            before, given = (self.ordinary, self.hard), self._given()
-            self._try(tensor)
-            if self._given() <= given:
-                self.ordinary, self.hard = before
-
-    def _try(self, convert: Callable) -> None:
-        self.ordinary, self.hard = [], []
-        for probe in self.exercise.ordinary(self.seed):
-            self.ordinary.append(observe(self.function, probe.arguments, convert))
-        if any(o.array is not None for o in self.ordinary):
-            for probe in self.exercise.hard:
-                spared = probe.arrays_only and convert is not _same
-                seen = None if spared else observe(self.function, probe.arguments, convert, at_most=probe.at_most)
-                self.hard.append(seen)
-
-    def _shared(self) -> list[Observation]:
-        """What it did on the probes that are for arrays and tensors alike."""
-        hard = [o for probe, o in zip(self.exercise.hard, self.hard, strict=False) if not probe.arrays_only]
-        return [*self.ordinary, *hard]
-
-    def _given(self) -> int:
-        return sum(o.array is not None for o in self._shared())
+        super().__init__(exercise.asked(seed), function)
+        self.exercise, self.seed = exercise, seed
 
     def differences(self, index: int, tier: str, *, forward: bool = False) -> Iterator[int]:
         """The probes of a tier on which this answer and the twin `twins[index]` do not do the same.
@@ -178,10 +134,6 @@ class Answer:
         return sum(o.telling for o in self.ordinary)
 
 
-def _same(argument: object) -> object:
-    return argument
-
-
 def recognise(answer: Answer) -> Recognised:
     """Explain an answer with as few wrong turns as possible: none (the reference), one, then two."""
     if answer.evidence() < NEEDED_EVIDENCE:
@@ -230,7 +182,12 @@ def _judge(answer: Answer, label: dict, seconds: float) -> Verdict:
         return Verdict("unrecognised", "You stopped it", ["Nothing was judged. Run this cell to try again."], **label)
     if not in_time:
         return Verdict("unrecognised", "It did not finish", [describing.endless(seconds)], **label)
-    recognised = recognise(answer)
+    return verdict_on(answer)
+
+
+def verdict_on(answer: Answer) -> Verdict:
+    """The verdict on an answer that was observed to the end."""
+    label, recognised = answer.exercise.label, recognise(answer)
     if recognised.correct:
         told = answer.advice()
         title = "Right on the inputs asked" if set(told) - {describing.UNCOUNTED} else "Correct"

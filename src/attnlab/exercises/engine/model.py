@@ -30,12 +30,13 @@ import numpy.random  # the same, for the probes
 
 from . import cards, learner
 from .comparing import tolerance
-from .implementations import verdict_of
 from .judging import judge
+from .observing import Asked
 from .parts import Implementation, Probe, Twin, Wrong
 from .running import TIME_LIMIT, Observation, observe
-from .tensors import differentiated
 
+# nbgrader says so before a kernel starts; an answer could take it away again, so it is read before any answer ran.
+GRADED = bool(os.environ.get("NBGRADER_EXECUTION"))
 CHECK_SEED = 2017  # ordinary probes of `check` are drawn once from this seed: a card shows the same numbers every time
 
 
@@ -152,15 +153,29 @@ class Exercise:
     def parameters(self) -> tuple[str, ...]:
         return tuple(inspect.signature(self.reference).parameters)
 
+    def asked(self, seed: int = CHECK_SEED) -> Asked:
+        """What is asked of an answer, without what is expected."""
+        return Asked(self.ordinary(seed), self.hard, self._gradients, self.tests)
+
+    def drawn_anew(self, seed: int = CHECK_SEED) -> dict[str, list[Probe]]:
+        """The probes of each tier, made for this call alone: implementations may count how often they are called."""
+        hard = self._hard() if self._hard else {}
+        return {"ordinary": self._as_probes(self._probes(np.random.default_rng(seed))), "hard": [*hard.values()]}
+
     def observed(self, function: Callable) -> Callable:
-        """`function` as this exercise observes it: as it is, differentiated, or as a test that accepts or refuses."""
-        if self.gradient_of:
-            return differentiated(function, [self.parameters.index(name) for name in self.gradient_of])
-        return verdict_of(function) if self.tests else function
+        """`function` as this exercise observes it."""
+        return Asked((), (), self._gradients, self.tests).observed(function)
+
+    @functools.cached_property
+    def _gradients(self) -> tuple[int, ...]:
+        return tuple(self.parameters.index(name) for name in self.gradient_of)
 
     @functools.lru_cache(maxsize=4)  # noqa: B019 - exercises live as long as the session
     def ordinary(self, seed: int = CHECK_SEED) -> list[Probe]:
-        drawn = self._probes(np.random.default_rng(seed))
+        return self._as_probes(self._probes(np.random.default_rng(seed)))
+
+    @staticmethod
+    def _as_probes(drawn: Sequence[Any]) -> list[Probe]:
         return [probe if isinstance(probe, Probe) else Probe(tuple(probe)) for probe in drawn]
 
     @functools.cached_property
@@ -213,7 +228,7 @@ class Exercise:
             function = learner.find(self.name, depth=1)
         verdict = self._verdict(function)
         cards.show(verdict)
-        if not verdict.correct and os.environ.get("NBGRADER_EXECUTION"):
+        if not verdict.correct and (GRADED or os.environ.get("NBGRADER_EXECUTION")):
             raise NotCorrect(str(verdict))
 
     def _verdict(self, function: Any) -> cards.Verdict:
