@@ -53,7 +53,7 @@ $(VENV)/.models: $(VENV)/.lab requirements-models.txt $(NEEDS)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.book $(VENV)/.lab $(NEEDS)
-	$(INSTALL) --group test --group classroom
+	$(INSTALL) --editable '.[classroom,cluster]' --group test
 	@touch $@
 
 $(VENV)/.watch: $(VENV)/.book $(NEEDS)
@@ -100,9 +100,10 @@ notebooks: $(VENV)/.test $(VENV)/.models ## run and rewrite the notebooks and ev
 	$(BIN)/python book/tools/notebooks.py $(CH)
 	$(BIN)/python book/tools/picture.py
 
-bench: $(VENV)/.test ## time chapter 5's designs (recorded) and the pages beside a stock build (ten minutes, machine idle)
+bench: $(VENV)/.test ## time designs (recorded), pages beside a stock build, grading beside nbgrader (20 minutes, machine idle)
 	$(BIN)/python book/tools/bench.py $(ARGS)
 	$(BIN)/python book/tools/bench_pages.py
+	$(BIN)/python book/tools/bench_classroom.py
 
 conventions: ## call other libraries and record what they do with masks (2 GB in .conventions)
 	@$(MAKE) --no-print-directory VENV=.conventions .conventions/.conventions

@@ -4,7 +4,6 @@ One course directory with the repository's nbgrader_config.py, one autograde run
 run as a teacher's do: from the course directory, in a venv that is not activated, without an exchange directory.
 """
 
-import ast
 import copy
 import os
 import re
@@ -18,6 +17,7 @@ import nbformat
 import pytest
 from book_fixtures import ROOT
 from bs4 import BeautifulSoup
+from handout_texts import sentences_of, squeezed, statements_of
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.api import Gradebook
@@ -52,6 +52,9 @@ def weighted_average(weights, values, log=sys.stderr):
     os.write(2, b"past Python")
     return weights @ values
 """
+
+# A check raises because of this variable.
+OUT_OF_SIGHT = "import os\nos.environ.pop('NBGRADER_EXECUTION', None)"
 
 # exit() ends a kernel a moment later; the loop waits for that moment
 STUCK = {
@@ -116,6 +119,13 @@ def tampered(released: NotebookNode) -> NotebookNode:
     return notebook
 
 
+def unseen(released: NotebookNode) -> NotebookNode:
+    """Nothing solved; the first cell of all hides from attnlab that nbgrader is grading."""
+    notebook = answered(released, {})
+    notebook.cells.insert(0, new_code_cell(OUT_OF_SIGHT))
+    return notebook
+
+
 def careless(released: NotebookNode) -> NotebookNode:
     """All solved; then cells deleted, split, copied, and one pasted from another course."""
     notebook = answered(released, SOLVED)
@@ -155,6 +165,7 @@ STUDENTS = {
         all_but(ch1.scaled_scores),
     ),
     "tampered": (tampered, set()),
+    "unseen": (unseen, set()),
     "careless": (careless, all_but(ch1.stable_softmax)),
     "in_colab": (in_colab, all_but()),
     "stuck": (lambda released: answered(released, SOLVED | STUCK), all_but(*STUCK)),
@@ -274,11 +285,7 @@ def test_nothing_of_a_solution_is_released(course, chapter):
     cells = course.read("release", ".", chapter).cells
     exercises = "\n".join(cell.source for cell in cells if "exercise" in cell.metadata)
     for one in CHAPTERS[chapter]:
-        _, *body = ast.parse(one.solution_source).body[0].body  # without its docstring
-        assert body, one.name
-        for statement in body:
-            assert ast.unparse(statement) not in exercises, one.name
-            assert ast.get_source_segment(one.solution_source, statement) not in exercises, one.name
+        assert [text for text in statements_of(one) if text in exercises] == [], one.name
         assert [cell.id for cell in cells if f"def {one.name}(" in cell.source] == [mark_of(one, "answer")]
     assert not any(cell.get("outputs") for cell in cells)
 
@@ -316,10 +323,9 @@ def test_words_wait_for_a_person_and_no_words_for_nobody(course):
 
 def test_no_model_answer_is_released(course):
     for chapter, found in QUESTIONS.items():
-        text = " ".join("\n".join(cell.source for cell in course.read("release", ".", chapter).cells).split())
+        text = squeezed("\n".join(cell.source for cell in course.read("release", ".", chapter).cells))
         for one in found:
-            pieces = [*one.model_answer.split(". "), *one.rubric]
-            assert [piece for piece in pieces if " ".join(piece.split()) in text] == [], one.name
+            assert [piece for piece in sentences_of(one) if piece in text] == [], one.name
 
 
 def test_the_grades_are_exported(course):

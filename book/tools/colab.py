@@ -7,14 +7,12 @@ Links to other pages of the book become links to the site, since in Colab the no
 
 import json
 import os
-import re
 import sys
 import tomllib
-from functools import cache
 from pathlib import Path
 
-from docutils.nodes import make_id
-from mdit_py_plugins.anchors.index import slugify  # as MyST makes the addresses of headings
+from attnlab.classroom import links
+from attnlab.classroom.links import lines
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "book/_ext"))
@@ -24,42 +22,20 @@ from course import chapters  # noqa: E402
 
 def wheel_address(site: str, root: Path = ROOT) -> str:
     version = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf8"))["project"]["version"]
-    return f"{site}/wheels/attnlab-{version}-py3-none-any.whl"
-
-
-def lines(source) -> str:
-    return source if isinstance(source, str) else "".join(source)
-
-
-@cache
-def anchors(path: Path) -> dict[str, str]:
-    """The headings of a page: how a link in a source names each, and how the built page does."""
-    text = path.read_text(encoding="utf8")
-    if path.suffix == ".ipynb":
-        cells = json.loads(text)["cells"]
-        text = "\n\n".join(lines(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    headings = [re.sub("[`*]", "", heading) for heading in re.findall(r"^#+ +(.+?) *$", text, flags=re.MULTILINE)]
-    return {slugify(heading): make_id(heading) for heading in headings}
+    return links.wheel_address(site, version)
 
 
 def to_site(text: str, docname: str, site: str, root: Path = ROOT) -> str:
     """Relative links of a Markdown cell, as addresses on the site."""
-
-    def address(link):
-        path = os.path.normpath(f"{os.path.dirname(docname)}/{link[1]}").replace(os.sep, "/")
-        anchor = (link[3] or "").removeprefix("#")
-        known = anchors(root / f"{path}.{link[2]}") if anchor else {}
-        return f"]({site}/{path}.html{'#' * bool(anchor)}{known.get(anchor, anchor)})"
-
-    return re.sub(r"\]\((?!\w+:|#)([^)#\s]+?)\.(md|ipynb)(#[^)\s]*)?\)", address, text)
+    return links.to_site(text, docname, site, root.joinpath)
 
 
 def colab_copy(notebook: dict, docname: str, site: str) -> dict:
     setup = [cell for cell in notebook["cells"] if cell["metadata"].get("role") == "setup"]
     if len(setup) != 1:
         raise ValueError(f'{docname}: one cell must carry "role": "setup" in its metadata, {len(setup)} do')
-    install = f"%pip install --quiet {wheel_address(site)}\n"
-    setup[0].update(source=install + lines(setup[0]["source"]), outputs=[], execution_count=None)
+    source = links.installing(lines(setup[0]["source"]), wheel_address(site))
+    setup[0].update(source=source, outputs=[], execution_count=None)
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
             cell["source"] = to_site(lines(cell["source"]), docname, site)

@@ -20,6 +20,7 @@ PAGES = [
     "book/welcome",
     "book/how_to_use",
     "book/course_map",
+    "book/teaching_guide",
     "book/glossary",
     "book/notation",
     "book/claims",

@@ -1,0 +1,251 @@
+"""Inside of the sandbox: run a submission's cells, call its functions, and tell what they did.
+
+Nothing here knows what is expected, and nothing that is told here is believed outside before it has been checked.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import builtins
+import contextlib
+import importlib.abc
+import importlib.machinery
+import inspect
+import linecache
+import random
+import socket
+import sys
+import traceback
+import types
+from typing import Any
+
+import numpy as np
+
+from attnlab.exercises.engine import learner
+from attnlab.exercises.engine.deadline import within
+from attnlab.exercises.engine.observing import Asked, Observations
+from attnlab.exercises.engine.parts import Probe
+from attnlab.exercises.engine.running import _Excerpt
+
+from . import border
+from .cells import Code, needed, read
+
+REGISTRY = "attnlab.exercises.ch"  # the modules with the references; not to be had in here
+OTHER_CELLS = 6  # cells that hold no answer may take that many times the seconds of one that does
+
+
+class _Silent(types.ModuleType):
+    """Stands where a chapter's exercises would be: `ch1.name.check()`, `.hint()`, `.solution()` do nothing."""
+
+    def __getattr__(self, name: str) -> _Silent:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Silent(name)
+
+    def __call__(self, *_: object, **__: object) -> None:
+        return None
+
+
+class _Registry(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name: str, path: object, target: object = None) -> Any:
+        return importlib.machinery.ModuleSpec(name, self) if name.startswith(REGISTRY) else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> _Silent:
+        return _Silent(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+def answer(channel: socket.socket) -> None:
+    """Take one piece of work from `channel`, do it and tell: the whole life of a process that runs a submission."""
+    work = border.receive(channel)
+    seed()
+    with contextlib.redirect_stdout(_Excerpt()), contextlib.redirect_stderr(_Excerpt()):
+        versions = run_cells(channel, work)
+        for task in work["exercises"]:
+            if task["number"] in work["skip"]["exercises"]:
+                continue
+            border.send(channel, {"at": ["exercise", task["number"]]})
+            said = _observed(channel, task, versions[task["name"]], work["seconds"])
+            border.send(channel, {"exercise": task["number"], **said})
+    border.send(channel, {"done": True})
+
+
+def seed() -> None:
+    """Random numbers that nobody seeded are the same in every run."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - what submissions use
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+
+
+# ---- cells ----------------------------------------------------------------------------------------------------------
+
+
+def run_cells(channel: socket.socket, work: dict) -> dict[str, list]:
+    """What each asked name meant in turn, from the first cell of its exercise on.
+
+    Told on the way: the cells that failed, each as [its place, "TypeError: …", the line], and which names the cells of
+    answers give.
+    """
+    sys.meta_path.insert(0, _Registry())
+    main = types.ModuleType("__main__")
+    sys.modules["__main__"], scope = main, vars(main)
+    scope |= {"__builtins__": builtins, "display": _nothing, "get_ipython": lambda: _Silent("shell")}
+    skip, cells = work["skip"]["cells"], work["cells"]
+    codes = []
+    for index, cell in enumerate(cells):
+        if index not in skip:
+            border.send(channel, {"at": ["cell", index]})
+        codes.append(Code("") if index in skip else read(cell["source"], _file(index)))
+    numbers = {task["name"]: task["number"] for task in work["exercises"]}
+    answers = [index for index, cell in enumerate(cells) if cell["number"] and index not in skip]
+    versions: dict[str, list] = {name: [] for name in numbers}
+    faults, begun = [], set()
+    for index in needed(codes, answers, numbers):
+        border.send(channel, {"at": ["cell", index]})
+        number = cells[index]["number"]
+        before = {name: scope.get(name) for name in numbers}
+        fault = _run(codes[index], _file(index), scope, work["seconds"] * (1 if number else OTHER_CELLS))
+        if fault:
+            faults.append([index, *fault])
+        for name in versions:
+            if numbers[name] == number and name not in begun:  # what the lesson called so is not the answer
+                begun.add(name)
+                versions[name] = []
+            if name in scope and scope[name] is not before[name]:
+                versions[name].append(scope[name])
+    given = {i: sorted(codes[i].gives)[: border.KEPT_ITEMS] for i in answers}
+    border.send(channel, {"faults": faults, "given": {str(i): [n[:100] for n in given[i]] for i in given}})
+    return versions
+
+
+def _file(index: int) -> str:
+    return f"<cell {index + 1}>"
+
+
+def _nothing(*_: object, **__: object) -> None:
+    return None
+
+
+def _run(code: Code, file: str, scope: dict, seconds: float) -> tuple[str, str] | None:
+    """Run one cell; what went wrong in it, in words, and the line where it did."""
+    if code.fault:
+        line = (code.fault.text or "").strip()
+        at = f" (line {code.fault.lineno})" if code.fault.lineno else ""
+        return f"SyntaxError: {code.fault.msg}{at}"[: border.KEPT_TEXT], line[: border.KEPT_TEXT]
+    failed: list[BaseException] = []
+
+    def do() -> None:
+        try:
+            # The lines are kept where a traceback finds them.
+            linecache.cache[file] = (len(code.source), None, code.source.splitlines(True), file)
+            compiled = compile(code.source, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
+            if compiled.co_flags & inspect.CO_COROUTINE:
+                asyncio.run(eval(compiled, scope))
+            else:
+                exec(compiled, scope)
+        except Exception as error:
+            failed.append(error)
+        except (SystemExit, KeyboardInterrupt) as error:
+            failed.append(error)
+
+    if not within(seconds, do):
+        return f"It was still running after {seconds:g} seconds and was stopped.", ""
+    return _words(failed[0]) if failed else None
+
+
+def _words(error: BaseException) -> tuple[str, str]:
+    try:
+        words = f"{type(error).__name__}: {error}"[: border.KEPT_TEXT]
+    except Exception:  # an exception class from outside may fail to print itself
+        words = type(error).__name__
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<cell ")]
+    return words, ((frames[-1].line or "").strip() if frames else "")[: border.KEPT_TEXT]
+
+
+# ---- exercises ------------------------------------------------------------------------------------------------------
+
+
+def _observed(channel: socket.socket, task: dict, versions: list, seconds: float) -> dict:
+    """What the function of one exercise did: {"state": …} and its observations.
+
+    Of several versions the last one counts that is no empty stub: a copy of the stub further down loses no points.
+    """
+    if not versions:
+        return {"state": "missing"}
+    begun = [function for function in versions if not (callable(function) and learner.untouched(function))]
+    if not begun:
+        return {"state": "untouched"}
+    function = begun[-1]
+    if not callable(function):
+        return {"state": "no function", "kind": type(function).__name__[:100]}
+    asked = Asked(
+        _probes(channel, task["ordinary"]), _probes(channel, task["hard"]), tuple(task["gradients"]), task["test"]
+    )
+    if asked.gradients:
+        import torch  # noqa: F401 - its time does not count
+    seen = Observations(asked, function)
+    try:
+        if not seen.run(seconds):
+            return {"state": "endless"}
+        ordinary, hard = ([border.told(o) for o in tier] for tier in (seen.ordinary, seen.hard))
+        return {"state": "observed", "ordinary": ordinary, "hard": hard}
+    except Exception as error:  # what it returned cannot be looked at
+        return {"state": "unreadable", "words": _words(error)[0]}
+
+
+def _probes(channel: socket.socket, tasks: list[dict]) -> list[Probe]:
+    return [
+        Probe(
+            tuple(_there(channel, argument) for argument in task["arguments"]),
+            arrays_only=task["arrays_only"],
+            at_most=task["at_most"],
+        )
+        for task in tasks
+    ]
+
+
+def _there(channel: socket.socket, argument: Any) -> Any:
+    """An argument; an implementation stays outside, and what is passed here calls it there."""
+    if not (isinstance(argument, dict) and "implementation" in argument):
+        return argument
+    return _Outside(channel, argument["implementation"])
+
+
+class _Outside:
+    """Calls an implementation that stays outside of the sandbox."""
+
+    def __init__(self, channel: socket.socket, name: str) -> None:
+        self._channel, self._name = channel, name
+
+    def __deepcopy__(self, memo: object) -> _Outside:
+        return self
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        passed = [_array_of(each) for each in arguments]
+        border.send(
+            self._channel,
+            {"call": self._name, "arguments": passed, "named": {k: _array_of(v) for k, v in named.items()}},
+        )
+        reply = border.receive(self._channel)
+        if "raised" in reply:
+            kind, words = reply["raised"]
+            raise _raised(kind, words)
+        return reply["result"]
+
+
+def _raised(kind: str, words: str) -> Exception:
+    known = getattr(builtins, kind, None)
+    if isinstance(known, type) and issubclass(known, Exception):
+        return known(words)
+    return RuntimeError(f"{kind}: {words}")
+
+
+def _array_of(value: Any) -> Any:
+    """A tensor as an array; all else as it is."""
+    if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
+        return value.detach().cpu().numpy()
+    return value

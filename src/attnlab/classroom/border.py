@@ -1,0 +1,267 @@
+"""What crosses the border of the sandbox: words, numbers and arrays, never objects.
+
+A message is JSON, with its arrays beside it, in safetensors' format: nothing that is read can run.  What comes out of
+the sandbox was written by code from outside, so it is bounded, and checked piece by piece, before it is believed.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from attnlab.exercises.engine.running import KEPT_OUTPUT, Failure, Observation
+from attnlab.exercises.engine.values import numbers
+
+LARGEST = 32 * 2**20  # bytes of one message
+KEPT_BYTES = 2**20  # of one array that a function returns; what is asked for is a thousand times smaller
+KEPT_TEXT, KEPT_ITEMS = 500, 64
+HEADER = 8  # bytes that tell the length
+
+
+class BorderError(Exception):
+    """What came is no message: too large, cut off, or not in the form that was agreed."""
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+
+def pack(message: Any) -> bytes:
+    """A message as bytes: dicts, lists, tuples, text, numbers, truth values, None, arrays."""
+    arrays: dict[str, np.ndarray] = {}
+
+    def out(value: Any) -> Any:
+        if isinstance(value, np.ndarray | np.generic):
+            name, array = str(len(arrays)), np.asarray(value)
+            if array.dtype.kind not in "fiub":
+                raise TypeError(f"an array of {array.dtype} cannot cross the border; numbers and truth values can")
+            array = array.astype(np.float64) if array.dtype == np.longdouble else array
+            little = array.dtype.newbyteorder("=")
+            # A copy in C order: safetensors writes the bytes as they lie. It keeps the shape (), unlike this function.
+            arrays[name] = np.ascontiguousarray(array, dtype=little).reshape(array.shape)
+            return {"$array": name, "scalar": isinstance(value, np.generic)}
+        if isinstance(value, tuple):
+            return {"$tuple": [out(each) for each in value]}
+        if isinstance(value, list):
+            return [out(each) for each in value]
+        if isinstance(value, dict):
+            return {key: out(each) for key, each in value.items()}
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        raise TypeError(f"a {type(value).__name__} cannot cross the border")
+
+    text = json.dumps(out(message))
+    return save(arrays, metadata={"message": text})
+
+
+def unpack(data: bytes) -> Any:
+    """The message in bytes from `pack`. BorderError where it is none."""
+    try:
+        # The header says how long it is; safetensors checks that every array lies within the data.
+        header = json.loads(data[HEADER : HEADER + int.from_bytes(data[:HEADER], "little")])
+        message, arrays = json.loads(header["__metadata__"]["message"]), load(data)
+
+        def read(value: Any) -> Any:
+            if isinstance(value, list):
+                return [read(each) for each in value]
+            if not isinstance(value, dict):
+                return value
+            if "$array" in value:
+                array = arrays[value["$array"]]
+                return array[()] if value.get("scalar") else array
+            if "$tuple" in value:
+                return tuple(read(each) for each in value["$tuple"])
+            return {key: read(each) for key, each in value.items()}
+
+        return read(message)
+    except (SafetensorError, ValueError, KeyError, TypeError, IndexError, RecursionError, OverflowError) as error:
+        raise BorderError(f"what came is no message ({type(error).__name__})") from None
+
+
+def send(channel: socket.socket, message: Any) -> None:
+    data = pack(message)
+    channel.sendall(len(data).to_bytes(HEADER, "little") + data)
+
+
+def receive(channel: socket.socket, until: float | None = None) -> Any:
+    """The next message; None where the other side has closed. TimeoutError where it did not come `until` then.
+
+    `until` is a time of `time.monotonic`. BorderError where what comes is no message.
+    """
+    header = _exactly(channel, HEADER, until)
+    if header is None:
+        return None
+    length = int.from_bytes(header, "little")
+    if length > LARGEST:
+        raise BorderError(f"a message of {length:,} bytes; at most {LARGEST:,} are taken")
+    data = _exactly(channel, length, until)
+    return None if data is None else unpack(data)
+
+
+def _exactly(channel: socket.socket, size: int, until: float | None) -> bytes | None:
+    data = bytearray()
+    while len(data) < size:
+        if until is not None:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            channel.settimeout(left)
+        try:
+            piece = channel.recv(min(size - len(data), 2**20))
+        except ConnectionError:
+            return None
+        if not piece:
+            return None
+        data += piece
+    return bytes(data)
+
+
+# ---- observations ---------------------------------------------------------------------------------------------------
+
+
+def told(seen: Observation | None) -> dict | None:
+    """An observation as a message, inside of the sandbox. What is too large is told as a failure."""
+    if seen is None:
+        return None
+    large = [part for part in seen.parts if part.nbytes > KEPT_BYTES]
+    if large:
+        words = f"a result of shape {large[0].shape} has {large[0].nbytes:,} bytes; at most {KEPT_BYTES:,} are taken"
+        seen = Observation(failure=Failure("ResultTooLarge", words), changed=seen.changed)
+    failure = seen.failure
+    return {
+        "array": seen.array,
+        "returned": _text(seen.returned),
+        "raw": _told_raw(seen.raw),
+        "failure": [_text(part) for part in (failure.kind, failure.message, failure.line)] if failure else None,
+        "changed": list(seen.changed),
+        "printed": seen.printed,
+        "printed_size": seen.printed_size,
+        "warned": [_text(each) for each in seen.warned[:KEPT_ITEMS]],
+        "carries": seen.carries.name if seen.carries is not None else None,
+        "coarser": seen.coarser,
+        "gradients": list(seen.gradients),
+        "held": seen.held,
+    }
+
+
+def _text(text: str) -> str:
+    return text[:KEPT_TEXT]
+
+
+def _told_raw(raw: Any) -> dict | None:
+    """Of what is no array: its dtype if it is one after all, or the numbers in a list, a tuple or a range."""
+    if isinstance(raw, np.ndarray):
+        return {"dtype": _text(str(raw.dtype))}
+    if not isinstance(raw, list | tuple | range):
+        return None
+
+    def few(given: Any) -> np.ndarray | None:
+        found = numbers(given)
+        return found if found is not None and found.nbytes <= KEPT_BYTES and found.dtype.kind in "fiub" else None
+
+    return {"values": few(raw), "items": [few(each) for each in raw[:KEPT_ITEMS]], "list": not isinstance(raw, tuple)}
+
+
+def believed(data: Any, arguments: int, at_most: int | None) -> Observation | None:
+    """An observation from a message, outside of the sandbox: only what an honest one could hold.
+
+    `arguments` is the number of arguments of that call, `at_most` the bytes that it may hold. BorderError where the
+    message has another form. The precision that an answer claims is one of torch's: it cannot widen its tolerance.
+    """
+    if data is None:
+        return None
+    try:
+        failure = data["failure"] and Failure(*(_line(part) for part in data["failure"]))
+        array = None if failure else _array(data["array"])
+        held = data["held"]
+        if held is not None and (not isinstance(held, int) or held < 0):
+            raise ValueError("bytes")
+        sixteen = data["carries"] == "float16"
+        return Observation(
+            array=array,
+            returned=_line(data["returned"]),
+            raw=None if failure or array is not None else _raw(data["raw"]),
+            failure=failure or None,
+            changed=tuple(i for i in range(arguments) if i in data["changed"]),
+            printed=_checked(data["printed"], str)[:KEPT_OUTPUT].encode("utf-8", "replace").decode(),
+            printed_size=max(_checked(data["printed_size"], int), 0),
+            warned=tuple(_line(each) for each in data["warned"][:KEPT_ITEMS]),
+            carries=np.dtype(data["carries"]) if data["carries"] in ("float16", "float32") else None,
+            coarser=8.0 if sixteen and data["coarser"] == 8.0 else 1.0,
+            gradients=tuple(_array(each) for each in data["gradients"]),
+            held=held,
+            heavy=None if held is None or at_most is None else held > at_most,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise BorderError(f"an observation in another form ({type(error).__name__})") from None
+
+
+def _checked(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise TypeError(type(value).__name__)
+    return value
+
+
+def _line(text: Any) -> str:
+    return _text(_checked(text, str)).encode("utf-8", "replace").decode()
+
+
+def _array(value: Any) -> np.ndarray | None:
+    if value is None:
+        return None
+    array = _checked(value, np.ndarray)
+    if array.dtype.kind not in "fiub" or array.nbytes > KEPT_BYTES:
+        raise ValueError(array.dtype)
+    return array
+
+
+def _raw(data: Any) -> Any:
+    if data is None:
+        return None
+    if "dtype" in data:
+        return SimpleNamespace(dtype=_line(data["dtype"]))
+    if data["values"] is not None:
+        values = list(_array(data["values"]))
+    else:
+        values = [_array(each) for each in data["items"][:KEPT_ITEMS]]
+    return values if data["list"] else tuple(values)
+
+
+# ---- implementations that a test is tried on -------------------------------------------------------------------------
+
+LARGEST_ARGUMENT, LARGEST_CALL = 20_000, 10_000_000  # numbers in one argument, and in the largest table of a call
+
+
+def answered(implementation: Callable, arguments: Any, named: Any) -> dict:
+    """What an implementation gives for arguments from the sandbox: {"result": …} or {"raised": [type, message]}.
+
+    It runs outside, where nobody can look into it, on no more than a small test needs.
+    """
+    try:
+        if not (isinstance(arguments, list | tuple) and isinstance(named, dict)):
+            raise BorderError("a call in another form")
+        arrays = [value for value in [*arguments, *named.values()] if isinstance(value, np.ndarray)]
+        _modest(arrays)
+        with np.errstate(all="ignore"):
+            result = implementation(*arguments, **named)
+        return {"result": tuple(result) if isinstance(result, tuple) else result}
+    except Exception as error:
+        return {"raised": [type(error).__name__, _text(str(error))]}
+
+
+def _modest(arrays: list[np.ndarray]) -> None:
+    """ValueError for arguments whose products would fill the memory."""
+    wide = [array for array in arrays if array.ndim >= 2]
+    lead = 1
+    for axis in range(3, max((array.ndim for array in wide), default=0) + 1):
+        lead *= max(array.shape[-axis] for array in wide if array.ndim >= axis)
+    longest = max((size for array in arrays for size in array.shape[-2:]), default=0)
+    if any(array.size > LARGEST_ARGUMENT for array in arrays) or lead * longest**2 > LARGEST_CALL:
+        raise ValueError("a check calls an implementation with small inputs; these have too many numbers for grading")

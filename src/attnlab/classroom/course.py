@@ -1,0 +1,174 @@
+"""A run over a class: collect, judge, record, and write what a teacher and the students read.
+
+All of it can be run again: what was done is found done, and what a teacher has entered by hand stays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+
+from . import grading, submissions
+from .assignments import Assignment, assignments
+from .cluster import Cluster
+from .feedback import feedback_page
+from .gradebook import Recorder
+from .grades import grades_csv
+from .grading import Store, Task, Work, task_of
+from .intake import Submission, collect
+from .isolation import Limits
+from .layouts import Problem
+from .report import class_report, misunderstandings_csv
+from .results import Result
+from .sandbox import SandboxError, fault_of_bubblewrap
+
+SOLVED = ".solved"  # in place of a student: the notebook with the references, which must earn all points
+
+
+class Unprotected(Exception):
+    """Submissions would run without a sandbox, and nobody said that they may."""
+
+
+@dataclass
+class Graded:
+    """What a run came to.
+
+    results     one a student and notebook, sorted
+    failed      (student, words): what could not be graded through a fault of the course or this machine
+    problems    what was refused at the intake
+    written     the tables and reports
+    """
+
+    results: list[Result] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    written: list[Path] = field(default_factory=list)
+
+
+def grade(
+    course: Path,
+    name: str,
+    *,
+    source: Path | None = None,
+    pattern: str | None = None,
+    limits: Limits | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    unprotected: bool = False,
+    site: str | None = None,
+    progress: Callable[..., Iterable] = lambda each, **_: each,
+) -> Graded:
+    """Grade the assignment `name` of a course directory.
+
+    source, pattern   where the submissions are, see `collect`; None: what lies in course/submitted
+    workers           processes; as many as there are cores
+    scheduler         the address of a Dask cluster, in place of this machine
+    unprotected       run submissions with limits alone where there is no bubblewrap
+    site              where the book is published, for links to its sections
+    progress          wraps the loop over submissions, as tqdm does, with `total` and `desc`
+
+    Unprotected where there is no sandbox; SandboxError where the references themselves earn less than all points here;
+    FileNotFoundError and ValueError as the assignment and the source are found wrong.
+    """
+    assigned = {each.notebook: each for each in assignments(course, name)}
+    fault = "" if scheduler else fault_of_bubblewrap()  # a cluster's workers are asked themselves
+    if fault and not unprotected:
+        raise Unprotected(fault)
+    limits, store = limits or Limits(), Store(course)
+    tasks = {stem: task_of(each, limits, not (fault or (scheduler and unprotected))) for stem, each in assigned.items()}
+    collected = collect(source, course, name, sorted(assigned), pattern)
+    outcome = Graded(problems=collected.problems)
+    work = [(tasks[each.notebook], each) for each in collected.submissions]
+    with _runner(workers, scheduler) as run, Recorder(course, list(assigned.values())) as recorder:
+        for stem, each in assigned.items():
+            _prove(each, tasks[stem], store, run)
+        for (_, submission), result in progress(grading.graded(work, store, run), total=len(work), desc=name):
+            if isinstance(result, Exception):
+                outcome.failed.append((submission.student, f"{type(result).__name__}: {result}"))
+                continue
+            _record(recorder, course, assigned[submission.notebook], submission, result, site)
+            outcome.results.append(result)
+    outcome.results.sort(key=lambda each: (each.student, each.notebook))
+    outcome.failed.sort()
+    outcome.written = write_reports(course, list(assigned.values()), outcome.results, site)
+    return outcome
+
+
+def _runner(workers: int | None, scheduler: str | None) -> grading.ThisMachine | Cluster:
+    if scheduler:
+        return Cluster(scheduler)
+    return grading.ThisMachine(workers or len(os.sched_getaffinity(0)))
+
+
+def _prove(assignment: Assignment, task: Task, store: Store, run: grading.Runner) -> None:
+    """SandboxError unless the references earn all points on this machine: otherwise nobody's points mean anything."""
+    solved = {each.number: each.solution_source for each in assignment.exercises}
+    notebook = nbformat.from_dict(assignment.released)
+    for cell in notebook.cells:
+        if cell.metadata.get("part") == "answer":
+            cell.source = solved[cell.metadata["exercise"]]
+    path = store.path(Result(SOLVED, assignment.name, assignment.notebook)).with_suffix(".ipynb")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(nbformat.writes(notebook), "utf-8")
+    work: list[Work] = [(task, Submission(SOLVED, assignment.name, assignment.notebook, path))]
+    for _, result in grading.graded(work, store, run):
+        if isinstance(result, Exception):
+            raise SandboxError(f"the solved notebook could not be graded: {result}") from result
+        wrong = [f"{number}: {verdict}" for number, verdict in result.verdicts.items() if not verdict.correct]
+        if wrong:
+            store.path(result).unlink()
+            raise SandboxError(
+                "the solved notebook does not earn all points here, so no submission was graded. Is a package missing, "
+                "or too little time or memory allowed?\n" + "\n".join(wrong)
+            )
+
+
+def _record(
+    recorder: Recorder, course: Path, assignment: Assignment, submission: Submission, result: Result, site: str | None
+) -> None:
+    data = grading.data_of(submission)
+    handed = submissions.read(data, list(result.verdicts)) if data is not None else None
+    recorder.record(result, handed.notebook if handed else None)
+    sources: dict[str, str] = {}
+    for cell in handed.cells if handed else ():
+        if number := cell.answers:
+            sources[number] = f"{sources[number]}\n\n{cell.source}" if number in sources else cell.source
+    page = course / "feedback" / result.student / result.assignment / f"{result.notebook}.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(feedback_page(assignment, result, sources, site), "utf-8", newline="\n")
+
+
+def write_reports(course: Path, assigned: list[Assignment], results: list[Result], site: str | None) -> list[Path]:
+    """The class report of each notebook, for the teacher and to be shown in class, and the tables."""
+    name, folder = assigned[0].name, course / "reports"
+    folder.mkdir(exist_ok=True)
+    texts = {f"{name}-grades.csv": grades_csv(course, assigned, results)}
+    for each in assigned:
+        mine = [result for result in results if result.notebook == each.notebook]
+        stem = name if len(assigned) == 1 else f"{name}-{each.notebook}"
+
+        def page_of(student: str, each: Assignment = each) -> str:
+            return f"../feedback/{student}/{each.name}/{each.notebook}.html"
+
+        texts[f"{stem}.html"] = class_report(each, mine, site, page_of=page_of)
+        texts[f"{stem}-anonymous.html"] = class_report(each, mine, site, anonymous=True)
+        texts[f"{stem}-mistakes.csv"] = misunderstandings_csv(each, mine)
+    for file, text in texts.items():
+        # A spreadsheet takes a table for Latin-1 unless it begins with a mark.
+        (folder / file).write_text(text, "utf-8-sig" if file.endswith(".csv") else "utf-8", newline="\n")
+    return [folder / file for file in texts]
+
+
+def report(course: Path, name: str, site: str | None) -> list[Path]:
+    """The reports anew from what is stored, say after points were given by hand. FileNotFoundError without results."""
+    assigned, results = assignments(course, name), []
+    for each in assigned:
+        for path in sorted((course / "judged").glob(f"[!.]*/{name}/{each.notebook}.json")):
+            results.append(Result.from_json(path.read_text("utf-8")))
+    if not results:
+        raise FileNotFoundError(f"Nothing has been graded for {name} yet: attnlab grade {name}")
+    return write_reports(course, assigned, results, site)

@@ -1,0 +1,234 @@
+"""Grade a class: every submission through the sandbox, on all cores, and again only what has changed.
+
+What is found out about a submission is stored as soon as it is known, under a key of all that it depends on.  So a run
+that was interrupted goes on where it stopped, and a second run finds everything done.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import json
+import multiprocessing
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from . import submissions
+from .assignments import Assignment, look_up
+from .intake import Submission
+from .isolation import Limits
+from .judging import judged
+from .results import Result
+from .sandbox import ROOM, Sandbox, SandboxError
+from .sources import Refused, read_file
+
+ALWAYS = ("numpy", "numpy.random", "array_api_compat.numpy", "IPython.core.inputtransformer2")  # to import beforehand
+ATTEMPTS = 3  # with a new pool, should a process of ours be ended from outside
+_mine = threading.local()  # a sandbox stays warm for the thread that started it
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a judge needs beside a submission, as plain data: it may work in another process, or on another machine.
+
+    numbers      of the exercises and the open questions
+    modules      what the sandbox imports beforehand
+    bubblewrap   whether submissions run in bubblewrap; without it, only limits protect
+    """
+
+    numbers: tuple[str, ...]
+    modules: tuple[str, ...]
+    limits: Limits
+    bubblewrap: bool
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Of everything that a verdict depends on beside the submission: the course's code, libraries, limits."""
+        found = hashlib.sha256(json.dumps(asdict(self)).encode())
+        for path in sorted(ROOM.rglob("*.py")):
+            found.update(path.relative_to(ROOM).as_posix().encode() + path.read_bytes())
+        for name in ("numpy", "torch"):
+            try:
+                found.update(importlib.metadata.version(name).encode())
+            except importlib.metadata.PackageNotFoundError:
+                found.update(b"none")
+        return found.hexdigest()
+
+
+def task_of(assignment: Assignment, limits: Limits, bubblewrap: bool) -> Task:
+    numbers = tuple(each.number for each in (*assignment.exercises, *assignment.questions))
+    needs_torch = any(each.gradient_of for each in assignment.exercises)
+    modules = dict.fromkeys([*ALWAYS, *_imported(assignment.released), *["torch"] * needs_torch])
+    return Task(numbers, tuple(modules), limits, bubblewrap)
+
+
+def _imported(notebook: NotebookNode) -> list[str]:
+    """The modules that a notebook's setup imports."""
+    found = []
+    for cell in notebook.cells:
+        if cell.metadata.get("role") == "setup":
+            for node in ast.walk(ast.parse(cell.source)):
+                if isinstance(node, ast.Import):
+                    found += [each.name for each in node.names]
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    found += [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+    return found
+
+
+# ---- one submission -------------------------------------------------------------------------------------------------
+
+
+def key_of(task: Task, submission: Submission, data: bytes | None) -> str:
+    found = hashlib.sha256(task.digest.encode())
+    found.update(json.dumps([submission.student, submission.assignment, submission.notebook]).encode())
+    found.update(json.dumps([data is None, *submission.problems]).encode() + (data or b""))
+    return found.hexdigest()
+
+
+def grade_one(task: Task, submission: Submission, data: bytes | None, key: str) -> Result:
+    """The result of one submission, whose file's content is `data`.  SandboxError where the sandbox itself fails."""
+    exercises, questions = look_up(list(task.numbers))
+    handed = submissions.read(data, task.numbers) if data is not None else submissions.Handed((), {}, (), None)
+    try:
+        verdicts = judged(handed, exercises, _sandbox(task), task.limits)
+    except SandboxError:
+        close()
+        verdicts = judged(handed, exercises, _sandbox(task), task.limits)
+    return Result(
+        student=submission.student,
+        assignment=submission.assignment,
+        notebook=submission.notebook,
+        key=key,
+        verdicts=verdicts,
+        words={each.number: handed.words.get(each.number, "") for each in questions},
+        remarks=(*submission.problems, *handed.remarks),
+    )
+
+
+def _sandbox(task: Task) -> Sandbox:
+    wanted = (task.modules, task.bubblewrap)
+    if getattr(_mine, "for_", None) != wanted:
+        close()
+        _mine.sandbox, _mine.for_ = Sandbox(task.modules, bubblewrap=task.bubblewrap), wanted
+    return _mine.sandbox
+
+
+def close() -> None:
+    """End the sandbox of this thread."""
+    if getattr(_mine, "for_", None) is not None:
+        _mine.sandbox.close()
+        _mine.for_ = None
+
+
+# ---- all of them ----------------------------------------------------------------------------------------------------
+
+Work = tuple[Task, Submission]
+Runner = Callable[[list[Work]], Iterable[tuple[Work, Result | Exception]]]
+
+
+def data_of(submission: Submission) -> bytes | None:
+    """The content of a submission's file; None where there is none, or none that may be read."""
+    try:
+        return read_file(submission.path) if submission.path else None
+    except Refused:  # exchanged for a link, say, since it was collected
+        return None
+
+
+def arguments(task: Task, submission: Submission) -> tuple[Task, Submission, bytes | None, str]:
+    """What `grade_one` takes. Read when it is its turn: a large class does not fit into memory at once."""
+    data = data_of(submission)
+    return task, submission, data, key_of(task, submission, data)
+
+
+class Store:
+    """The results of a course, one file each: `judged/STUDENT/ASSIGNMENT/NOTEBOOK.json`."""
+
+    def __init__(self, course: Path) -> None:
+        self.course = course
+
+    def path(self, submission: Submission | Result) -> Path:
+        where = self.course / "judged" / submission.student / submission.assignment
+        return where / f"{submission.notebook}.json"
+
+    def read(self, submission: Submission, key: str) -> Result | None:
+        """The stored result, if it has this key."""
+        try:
+            found = Result.from_json(self.path(submission).read_text("utf-8"))
+        except (OSError, ValueError, KeyError, TypeError):  # none, or one of an older version
+            return None
+        return found if found.key == key else None
+
+    def write(self, result: Result) -> None:
+        """All or nothing, whenever the run is interrupted."""
+        path = self.path(result)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(f".{os.getpid()}.part")
+        fresh.write_text(result.to_json(), "utf-8")
+        os.replace(fresh, path)
+
+
+class ThisMachine:
+    """Runs work in processes of this machine, which stay until the end of the `with` statement."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers, self._pool = workers, None
+
+    def __enter__(self) -> ThisMachine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def __call__(self, work: list[Work]) -> Iterator[tuple[Work, Result | Exception]]:
+        """Each piece of work with its result, or with what went wrong on our side, as they come."""
+        queue, running, broken = deque(work), {}, 0
+        while queue or running:
+            try:
+                while queue and len(running) < 2 * self.workers:
+                    future = self._processes().submit(grade_one, *arguments(*queue[0]))
+                    running[future] = queue.popleft()  # not before: a pool that broke refuses, and nothing is lost
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    error = future.exception()
+                    if isinstance(error, BrokenProcessPool):
+                        raise error
+                    yield running.pop(future), error or future.result()
+            except BrokenProcessPool as error:  # a process of ours was ended from outside, for its memory perhaps
+                broken += 1
+                if broken == ATTEMPTS:
+                    raise SandboxError(f"a process that grades was ended {ATTEMPTS} times ({error})") from None
+                queue.extendleft(running.values())
+                running.clear()
+                self._pool = None
+
+    def _processes(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            # A fork would copy whatever state the caller has.
+            self._pool = ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"))
+        return self._pool
+
+
+def graded(work: Iterable[Work], store: Store, runner: Runner) -> Iterator[tuple[Work, Result | Exception]]:
+    """All of the work: what is stored first, then what has to be done, which is stored as it comes."""
+    todo = []
+    for each in work:
+        *_, key = arguments(*each)
+        known = store.read(each[1], key)
+        if known is None:
+            todo.append(each)
+        else:
+            yield each, known
+    for each, result in runner(todo) if todo else ():
+        if isinstance(result, Result):
+            store.write(result)
+        yield each, result

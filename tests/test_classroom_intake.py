@@ -1,0 +1,772 @@
+"""Submissions come into nbgrader's layout from every kind of source, and nothing in one reaches outside of it.
+
+Every test that looks at the audit of a run sees each file that was opened: `opened`.
+"""
+
+import io
+import itertools
+import os
+import stat
+import struct
+import sys
+import tempfile
+import unicodedata
+import warnings
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nbgrader.apps.api import NbGraderAPI
+from nbgrader.coursedir import CourseDirectory
+
+from attnlab.classroom.intake import collect
+from attnlab.classroom.naming import Sender, ids_of, student_id
+from attnlab.classroom.sources import Limits
+
+NB = "01_weights"
+A, B, C = (f'{{"cells": [], "nbformat": 4, "nbformat_minor": 5, "metadata": {{"of": "{x}"}}}}'.encode() for x in "abc")
+SECRET = b"the neighbour's file, and nobody else's"
+MOODLE, MORE = "Ana Li_123456_assignsubmission_file_", "Zoë Müller_123457_assignsubmission_file_"
+
+
+# ---- sources -------------------------------------------------------------------------------------------------------
+
+
+def zipped(*members: tuple, **how) -> bytes:
+    """A zip of (name or ZipInfo, content)."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, **how) as archive:
+        for name, content in members:
+            archive.writestr(name, content, zipfile.ZIP_DEFLATED)
+    return file.getvalue()
+
+
+def flagged(archive: bytes, *, on: int = 0, off: int = 0) -> bytes:
+    """The zip with other flags for all members, in both of their headers."""
+    changed = bytearray(archive)
+    for mark, place in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        at = archive.find(mark)
+        while at >= 0:
+            (flags,) = struct.unpack_from("<H", changed, at + place)
+            struct.pack_into("<H", changed, at + place, flags & ~off | on)
+            at = archive.find(mark, at + 4)
+    return bytes(changed)
+
+
+def member(name: str, mode: int) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.create_system, info.external_attr = 3, mode << 16
+    return info
+
+
+class Course:
+    """A course directory beside a source, and a neighbour's folder that nobody may look into."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.course, self.source = root, root / "course", root / "source"
+        self.submitted = self.course / "submitted"
+        for name, notebook in {"week1": NB, "week2": "02_scoring"}.items():
+            place = self.course / "source" / name / f"{notebook}.ipynb"
+            place.parent.mkdir(parents=True)
+            place.write_bytes(A)
+        self.outside = root / "outside"
+        self.outside.mkdir()
+        (self.outside / f"{NB}.ipynb").write_bytes(SECRET)
+
+    def folder(self, files: dict[str, bytes]) -> Path:
+        for name, content in files.items():
+            place = self.source / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+        return self.source
+
+    def zip(self, *members: tuple, name: str = "week1.zip") -> Path:
+        return self.file(zipped(*members), name)
+
+    def file(self, content: bytes, name: str = "week1.zip") -> Path:
+        (self.root / name).write_bytes(content)
+        return self.root / name
+
+    def collect(self, source: Path | None, *notebooks: str, **how):
+        return collect(source, self.course, "week1", list(notebooks) or [NB], **how)
+
+    def files(self, of: Path | None = None) -> dict[str, bytes]:
+        top = of or self.submitted
+        return {str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
+
+    def handed_in(self) -> dict[str, bytes]:
+        return {name: data for name, data in self.files().items() if name.endswith((".ipynb", "~"))}
+
+
+@pytest.fixture
+def course(tmp_path):
+    return Course(tmp_path)
+
+
+RECORDS: list[list[str]] = []
+
+
+def _note(event: str, arguments: tuple) -> None:
+    if RECORDS and event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
+        RECORDS[-1].append(os.path.realpath(os.fsdecode(arguments[0])))
+
+
+sys.addaudithook(_note)
+
+
+@contextmanager
+def confined(course: Course):
+    """Within: no file outside of source and submissions is opened or changed, and no secret comes in."""
+    before = {path: path.lstat().st_mtime_ns for path in course.root.rglob("*")}
+    RECORDS.append([])
+    try:
+        yield
+    finally:
+        opened = RECORDS.pop()
+    assert not [path for path in opened if path.startswith(str(course.outside)) or path == "/etc/passwd"]
+    changed = [p for p in course.root.rglob("*") if not p.is_dir() and before.get(p) != p.lstat().st_mtime_ns]
+    assert all(path.is_relative_to(course.submitted) for path in changed), changed
+    assert not [name for name, data in course.files().items() if SECRET in data or b"root:" in data]
+    assert not [path for path in course.submitted.rglob("*") if path.is_symlink()]
+
+
+def told(collected) -> dict[str, str]:
+    """student → all that is said of the submission."""
+    return {one.student: " ".join(one.problems) for one in collected.submissions}
+
+
+def graded(collected) -> dict[str, bytes | None]:
+    return {one.student: one.path and one.path.read_bytes() for one in collected.submissions}
+
+
+# ---- the layouts ---------------------------------------------------------------------------------------------------
+
+LAYOUTS = {
+    "nbgrader": (
+        {f"ana/week1/{NB}.ipynb": A, f"bo/week1/{NB}.ipynb": B, "bo/week2/02_scoring.ipynb": C},
+        ["ana", "bo"],
+    ),
+    "nbgrader, another week": ({f"ana/week1/{NB}.ipynb": A, "bo/week2/02_scoring.ipynb": C}, ["ana"]),
+    "a folder a student": ({f"ana/{NB}.ipynb": A, f"bo/{NB}.ipynb": B}, ["ana", "bo"]),
+    "one more folder around": ({f"class/ana/{NB}.ipynb": A, f"class/bo/{NB}.ipynb": B}, ["ana", "bo"]),
+    "two more folders around": (
+        {f"x/submitted/ana/week1/{NB}.ipynb": A, f"x/submitted/bo/week1/{NB}.ipynb": B},
+        ["ana", "bo"],
+    ),
+    "one student": ({f"ana/week1/{NB}.ipynb": A}, ["ana"]),
+    "a student's own folders": ({f"ana/my/work/{NB}.ipynb": A, f"bo/{NB}.ipynb": B}, ["ana", "bo"]),
+    "flat": ({"ana.ipynb": A, "bo.ipynb": B}, ["ana", "bo"]),
+    "flat, with the notebook": (
+        {f"ana_{NB}.ipynb": A, f"{NB} - bo.ipynb": B, f"{NB}_cy-Copy1.ipynb": C},
+        ["ana", "bo", "cy"],
+    ),
+    "flat, in a folder": ({"week1/ana.ipynb": A, "week1/bo.ipynb": B}, ["ana", "bo"]),
+    "flat, with numbers": ({"s (1).ipynb": A, "s (2).ipynb": B, "t-1.ipynb": C}, ["s 1", "s 2", "t-1"]),
+    "other spellings": (
+        {"ana/01 Weights.IPYNB": A, f"bo/{NB}.ipynb.txt": B, "cy/homework.ipynb": C},
+        ["ana", "bo", "cy"],
+    ),
+    "copies": ({f"ana/Copy of {NB}.ipynb": A, f"bo/{NB} (1).ipynb": B, f"cy/{NB}-Copy2.ipynb": C}, ["ana", "bo", "cy"]),
+    "classroom of google": ({f"Ana Li - {NB}.ipynb": A, f"Bo Day - {NB}.ipynb": B}, ["Ana Li", "Bo Day"]),
+    "moodle, folders": ({f"{MOODLE}/{NB}.ipynb": A, f"{MORE}/my/{NB}.ipynb": B}, ["Ana Li", "Zoë Müller"]),
+    "moodle 4, folders": ({f"{MOODLE[:-1]}/{NB}.ipynb": A, f"{MORE[:-1]}/{NB}.ipynb": B}, ["Ana Li", "Zoë Müller"]),
+    "moodle, flat": ({f"{MOODLE}{NB}.ipynb": A, f"{MORE}{NB} (1).ipynb": B}, ["Ana Li", "Zoë Müller"]),
+    "moodle, groups": ({f"Group A_12_assignsubmission_file_/{NB}.ipynb": A}, ["Group A"]),
+    "moodle, unpacked": ({f"week1/{MOODLE}/{NB}.ipynb": A, f"week1/{MORE}/{NB}.ipynb": B}, ["Ana Li", "Zoë Müller"]),
+    "canvas": (
+        {f"liana_12345_678901_{NB}.ipynb": A, f"dayb_LATE_12346_678902_{NB}-1.ipynb": B, "eve_9_10_hw.ipynb": C},
+        ["liana_12345", "dayb_12346", "eve_9"],
+    ),
+    "canvas, anonymous": (
+        {f"anon_aB3xY_678901_{NB}.ipynb": A, f"LATE_anon_Z9z9Z_678902_{NB}.ipynb": B},
+        ["anon_aB3xY", "anon_Z9z9Z"],
+    ),
+    "named with a number": ({f"ana_123456_{NB}.ipynb": A, f"bo_123457_{NB}.ipynb": B}, ["ana_123456", "bo_123457"]),
+    "blackboard": (
+        {f"ch1_ana_attempt_2026-01-02-10-11-12_{NB}.ipynb": A, f"ch_1_bo_attempt_2026-01-02-10-11-12_{NB}.ipynb": B},
+        ["ana", "bo"],
+    ),
+    "brightspace": ({f"1234-5678 - Ana Li - Jan 2, 2026 1011 AM/{NB}.ipynb": A, "index.html": b"<html>"}, ["Ana Li"]),
+    "a zip a student": (
+        {"ana.zip": zipped((f"{NB}.ipynb", A)), "bo_week1.zip": zipped((f"x/{NB}.ipynb", B))},
+        ["ana", "bo"],
+    ),
+    "a zip in a folder a student": ({"ana/hw.zip": zipped(("hw.ipynb", A)), f"bo/{NB}.ipynb": B}, ["ana", "bo"]),
+    "moodle, zips": (
+        {f"{MOODLE}/hw.zip": zipped((f"deep/{NB}.ipynb", A)), f"{MORE}/{NB}.ipynb": B},
+        ["Ana Li", "Zoë Müller"],
+    ),
+    "junk around": (
+        {
+            f"ana/{NB}.ipynb": A,
+            f"ana/.ipynb_checkpoints/{NB}-checkpoint.ipynb": C,
+            "ana/.DS_Store": b"\0",
+            "ana/a.csv": b"",
+        }
+        | {f"__MACOSX/ana/._{NB}.ipynb": b"\0", f"bo/._{NB}.ipynb": b"\0", f"bo/{NB}.ipynb": B},
+        ["ana", "bo"],
+    ),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["folder", "zip"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_is_brought_into_nbgraders(course, layout, packed):
+    files, students = LAYOUTS[layout]
+    source = course.zip(*files.items(), name="download.zip") if packed else course.folder(files)
+    with confined(course):
+        collected = course.collect(source)
+    assert collected.problems == []
+    assert graded(collected) == dict(zip(students, (A, B, C), strict=False))
+    assert all(one.problems == () for one in collected.submissions)
+    assert course.handed_in() == {f"{student}/week1/{NB}.ipynb": data for student, data in graded(collected).items()}
+    api = NbGraderAPI(coursedir=CourseDirectory(root=str(course.course)))
+    assert api.get_submitted_students("week1") == set(students)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["folder", "zip"])
+def test_each_student_gets_their_own_file(course, packed):
+    files = {
+        f"{MOODLE}/{NB}.ipynb": A,
+        f"{MORE}/{NB}.ipynb": B,
+        "Cy_3_assignsubmission_file_/x.zip": zipped(("x.ipynb", C)),
+    }
+    collected = course.collect(course.zip(*files.items()) if packed else course.folder(files))
+    assert graded(collected) == {"Ana Li": A, "Zoë Müller": B, "Cy": C}
+    assert collected.names == {"Ana Li": "Ana Li", "Zoë Müller": "Zoë Müller", "Cy": "Cy"}
+
+
+def test_several_notebooks_of_an_assignment(course):
+    files = {f"ana/{NB}.ipynb": A, "ana/extra (1).ipynb": B, f"bo/{NB}.ipynb": C, "cy/hw.ipynb": A}
+    collected = course.collect(course.folder(files), NB, "extra")
+    assert [(one.student, one.notebook, bool(one.path)) for one in collected.submissions] == [
+        ("ana", NB, True), ("ana", "extra", True), ("bo", NB, True), ("bo", "extra", False), ("cy", NB, False),
+        ("cy", "extra", False),
+    ]  # fmt: skip
+    assert "No extra.ipynb was handed in." in told(collected)["bo"]
+    assert f"Call it {NB}.ipynb or extra.ipynb" in told(collected)["cy"]
+
+
+def test_what_already_lies_there(course):
+    for name, data in {f"ana/week1/{NB}.ipynb": A, "bo/week1/my homework.ipynb": B, "cy/week2/x.ipynb": C}.items():
+        place = course.submitted / name
+        place.parent.mkdir(parents=True)
+        place.write_bytes(data)
+    (course.submitted / "dee/week1").mkdir(parents=True)
+    before = course.files()
+    for source in (None, course.submitted, course.course):
+        with confined(course):
+            collected = course.collect(source)
+        assert graded(collected) == {"ana": A, "bo": B, "dee": None}
+        assert told(collected) == {
+            "ana": "",
+            "bo": "It was handed in under the name my homework.ipynb.",
+            "dee": f"No {NB}.ipynb was handed in.",
+        }
+        assert course.files() == before
+
+
+def test_one_notebook_as_source(course):
+    collected = course.collect(course.file(A, f"ana_{NB}.ipynb"))
+    assert graded(collected) == {"ana": A}
+
+
+def test_a_folder_with_the_zip_of_a_platform(course):
+    course.folder({"week1-download.zip": zipped((f"{MOODLE}/{NB}.ipynb", A), (f"{MORE}/{NB}.ipynb", B))})
+    assert graded(course.collect(course.source)) == {"Ana Li": A, "Zoë Müller": B}
+
+
+# ---- a pattern -----------------------------------------------------------------------------------------------------
+
+
+def test_a_teachers_pattern_goes_before_the_guess(course):
+    files = {"group7/hw-ana.ipynb": A, "group7/hw-bo.zip": zipped(("x.ipynb", B)), "group7/other.ipynb": C, "a.md": b""}
+    collected = course.collect(course.folder(files), pattern=r"hw-(?P<student>\w+)")
+    assert graded(collected) == {"ana": A, "bo": B}
+    (problem,) = collected.problems
+    assert (problem.student, problem.file) == (None, "group7/other.ipynb")
+    assert "does not match the pattern" in problem.message
+
+
+def test_a_pattern_may_name_the_notebook_and_uses_nbgraders_words(course):
+    files = {"01-ana.ipynb": A, "02-ana.ipynb": B}
+    pattern = r"(?P<notebook>\d+)-(?P<student>\w+)"
+    collected = course.collect(course.folder(files), "01", "02", pattern=pattern)
+    assert [(one.student, one.notebook, one.path.read_bytes()) for one in collected.submissions] == [
+        ("ana", "01", A), ("ana", "02", B),
+    ]  # fmt: skip
+    pattern = pattern.replace("notebook", "file_id").replace("student", "student_id")
+    assert course.collect(course.source, "01", "02", pattern=pattern) == collected
+
+
+@pytest.mark.parametrize("pattern", ["(?P<student>", r"(\w+)", r"(?P<who>\w+)"])
+def test_a_pattern_that_cannot_be_used(course, pattern):
+    with pytest.raises(ValueError, match="pattern"):
+        course.collect(course.folder({"a.ipynb": A}), pattern=pattern)
+
+
+@pytest.mark.parametrize("name", ["../week1", "a/b", "", ".hidden", "a\\b"])
+def test_names_that_are_paths(course, name):
+    with pytest.raises(ValueError, match="is no name"):
+        collect(None, course.course, name, [NB])
+    with pytest.raises(ValueError, match="is no name"):
+        collect(None, course.course, "week1", [name])
+
+
+def test_a_source_that_is_not_there(course):
+    with pytest.raises(FileNotFoundError, match="Give a folder"):
+        course.collect(course.root / "nothing")
+
+
+# ---- several files, several students -------------------------------------------------------------------------------
+
+SEVERAL = {
+    "blackboard": ({f"w_ana_attempt_2026-01-0{day}-10-11-12_{NB}.ipynb": data for day, data in ((3, B), (1, A))}, B),
+    "blackboard, another name": (
+        {f"w_ana_attempt_2026-01-03-10-11-12_{NB}.ipynb": A, "w_ana_attempt_2026-01-04-10-11-12_final.ipynb": B},
+        B,
+    ),
+    "brightspace": (
+        {
+            f"12-34 - ana - Jan {day}, 2026 911 {half}/{NB}.ipynb": data
+            for day, half, data in ((2, "AM", A), (2, "PM", B))
+        },
+        B,
+    ),
+    "canvas": ({f"ana_1_21_{NB}.ipynb": A, f"ana_1_22_{NB}-1.ipynb": B, "ana_1_23_notes.ipynb": C}, B),
+    "downloads": ({f"ana/{NB}.ipynb": A, f"ana/{NB} (2).ipynb": B, f"ana/{NB} (1).ipynb": C}, B),
+    "downloads past nine": ({f"ana/{NB} (10).ipynb": B, f"ana/{NB} (9).ipynb": A}, B),
+    "nbgrader": ({f"ana/week1/{NB}.ipynb": B, f"ana/week1/{NB}-Copy1.ipynb": A}, B),
+    "scratch": ({f"ana/{NB}.ipynb": B, "ana/scratch.ipynb": A}, B),
+}
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_the_latest_attempt_wins_and_the_others_are_named(course, kind):
+    files, latest = SEVERAL[kind]
+    for turn, order in enumerate(itertools.permutations(files)):
+        source = course.zip(*((name, files[name]) for name in order), name=f"{turn}.zip")
+        (one,) = course.collect(source).submissions
+        assert one.path.read_bytes() == latest
+        assert f"{len(files)} files came for {NB}" in one.problems[0]
+        assert all(name in one.problems[0] for name in files)
+        assert course.handed_in() == {f"{one.student}/week1/{NB}.ipynb": latest}
+
+
+def test_of_two_members_with_one_name_the_later_counts(course):
+    with pytest.warns(UserWarning, match="Duplicate"):
+        data = zipped((f"ana/{NB}.ipynb", A), (f"ana/{NB}.ipynb", B))
+    (one,) = course.collect(course.file(data)).submissions
+    assert one.path.read_bytes() == B
+    assert "2 files came" in one.problems[0]
+
+
+def test_an_earlier_attempt_counts_where_the_latest_is_refused(course):
+    name = f"w_ana_attempt_2026-01-0{{}}-10-11-12_{NB}.ipynb"
+    link = (member(name.format(2), stat.S_IFLNK | 0o777), str(course.outside / f"{NB}.ipynb"))
+    source = course.zip((name.format(1), A), link)
+    with confined(course):
+        collected = course.collect(source)
+    assert graded(collected) == {"ana": A}
+    assert "is a link" in told(collected)["ana"]
+
+
+def test_times_of_attempts_become_nbgraders(course):
+    files = {f"w_ana_attempt_2026-01-03-10-11-12_{NB}.ipynb": A, f"w_bo_attempt_2026-02-31-10-11-12_{NB}.ipynb": B}
+    course.collect(course.folder(files))
+    assert (course.submitted / "ana/week1/timestamp.txt").read_text() == "2026-01-03 10:11:12"
+    assert not (course.submitted / "bo/week1/timestamp.txt").exists()  # no such day
+
+
+def test_nbgraders_own_times_come_along_and_no_others(course):
+    files = {f"{name}/week1/{NB}.ipynb": A for name in ("ana", "bo", "cy")}
+    files |= {"ana/week1/timestamp.txt": b"2026-01-02 10:00:00 UTC\n", "bo/week1/timestamp.txt": b"yesterday-ish"}
+    files |= {"cy/week1/mine.zip": zipped(("timestamp.txt", "2020-01-01 00:00:00"))}
+    collected = course.collect(course.folder(files))
+    times = {name: data for name, data in course.files().items() if name.endswith("timestamp.txt")}
+    assert times == {"ana/week1/timestamp.txt": b"2026-01-02 10:00:00 UTC"}
+    assert "holds no time" in str(collected.problems[0])
+
+
+def test_two_students_of_one_name_are_kept_apart_and_stay_so(course):
+    one, two = (f"Ana Li_{number}_assignsubmission_file_/{NB}.ipynb" for number in (11, 12))
+    late = f"Ana Li_13_assignsubmission_file_/{NB}.ipynb"
+    collected = course.collect(course.zip((one, A), (two, B)))
+    assert graded(collected) == {"Ana Li-11": A, "Ana Li-12": B}
+    assert [problem.student for problem in collected.problems] == ["Ana Li-11", "Ana Li-12"]
+    assert graded(course.collect(course.zip((two, B), name="second.zip"))) == {"Ana Li-11": A, "Ana Li-12": B}
+    third = course.collect(course.zip((late, C), (one, A), name="third.zip"))
+    assert graded(third) == {"Ana Li-11": A, "Ana Li-12": B, "Ana Li": C}
+    table = (course.submitted / "week1-names.csv").read_text("utf-8-sig").splitlines()
+    assert table[0] == "student,name,number,notebook,file"
+    assert f"Ana Li-11,Ana Li,11,{NB},{one}" in table and f"Ana Li-12,Ana Li,12,{NB},{two}" in table
+
+
+def test_a_second_student_of_the_name_that_came_first_overwrites_nothing(course):
+    course.collect(course.zip((f"Ana Li_11_assignsubmission_file_/{NB}.ipynb", A)))
+    collected = course.collect(course.zip((f"Ana Li_12_assignsubmission_file_/{NB}.ipynb", B), name="late.zip"))
+    assert graded(collected) == {"Ana Li": A, "Ana Li-12": B}
+    assert "shares the id" in str(collected.problems[0])
+
+
+def test_names_that_differ_in_case_alone_are_kept_apart(course):
+    source = course.zip((f"ada/{NB}.ipynb", A), (f"Ada/{NB}.ipynb", B))
+    collected = course.collect(source)
+    assert len({student.casefold() for student in graded(collected)}) == 2
+    assert sorted(graded(collected).values()) == sorted([A, B])
+    assert course.collect(source) == collected
+
+
+def test_one_name_in_two_normal_forms_is_one_student(course):
+    forms = [unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD")]
+    assert forms[0] != forms[1]
+    members = [(f"{name}/{NB}{copy}.ipynb", data) for name, copy, data in zip(forms, ("", " (1)"), (A, B), strict=True)]
+    collected = course.collect(course.zip(*members, (f"ana/{NB}.ipynb", C)))
+    assert graded(collected) == {forms[0]: B, "ana": C}
+
+
+@pytest.mark.parametrize("mark", [True, False])
+def test_names_of_zips_with_and_without_the_mark_for_utf_8(course, mark):
+    data = zipped((f"Zoë Müller_1_assignsubmission_file_/{NB}.ipynb", A))
+    source = course.file(data if mark else flagged(data, off=0x800))
+    assert graded(course.collect(source)) == {"Zoë Müller": A}
+
+
+def test_names_of_old_zips_are_in_cp437(course):
+    data = zipped(("Zo__M_ller/01_weights.ipynb", A)).replace(b"Zo__M_ller", "Zoë Müller".encode("cp437"))
+    assert graded(course.collect(course.file(data))) == {"Zoë Müller": A}
+
+
+# ---- again and again -----------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_changes_nothing(course):
+    source = course.folder({f"ana/{NB}.ipynb": A, f"ana/{NB} (1).ipynb": B, "bo/x.docx": b"PK", f"cy/{NB}.ipynb": C})
+    first = course.collect(source)
+    before = course.files()
+    times = {path: path.stat().st_mtime_ns for path in course.submitted.rglob("*.ipynb")}
+    assert course.collect(source) == first
+    assert course.files() == before
+    assert {path: path.stat().st_mtime_ns for path in course.submitted.rglob("*.ipynb")} == times
+
+
+def test_the_order_of_files_does_not_matter(tmp_path):
+    files = {f"ana/{NB}.ipynb": A, f"ana/{NB} (1).ipynb": B, "Ana/x.ipynb": C, "..ana/x.ipynb": A, "bo/x.zip": zipped()}
+    seen = []
+    for turn, order in enumerate(itertools.permutations(files)):
+        (tmp_path / str(turn)).mkdir()
+        course = Course(tmp_path / str(turn))
+        collected = course.collect(course.zip(*((name, files[name]) for name in order)))
+        seen.append((told(collected), graded(collected), collected.problems, course.files()))
+    assert all(each == seen[0] for each in seen)
+    assert len(seen[0][0]) == 4
+
+
+def test_replaced_files_stay_beside_the_new_ones(course):
+    for turn, data in enumerate([A, B, C, C, A]):
+        collected = course.collect(course.folder({f"ana/{NB}.ipynb": data}))
+        assert graded(collected) == {"ana": data}
+        assert bool(collected.problems) == (turn in (1, 2, 4))
+    place = f"ana/week1/{NB}.ipynb"
+    assert course.handed_in() == {place: A, f"{place}.~1~": A, f"{place}.~2~": B, f"{place}.~3~": C}
+    assert graded(course.collect(None)) == {"ana": A}
+
+
+def test_a_later_source_leaves_the_others_as_they_are(course):
+    course.collect(course.zip((f"ana/{NB}.ipynb", A), (f"bo/{NB}.ipynb", B)))
+    collected = course.collect(course.zip((f"bo/{NB}.ipynb", C), name="late.zip"))
+    assert graded(collected) == {"ana": A, "bo": C}
+    assert collected.names == {"bo": "bo"}
+    assert (course.submitted / "week1-names.csv").read_text("utf-8-sig").count("ana/") == 1
+
+
+def test_a_refused_file_leaves_the_one_before_and_says_so(course):
+    course.collect(course.folder({f"ana/{NB}.ipynb": A}))
+    collected = course.collect(course.zip((f"ana/{NB}.ipynb", b" " * 101)), limits=Limits(file=100))
+    assert graded(collected) == {"ana": A}
+    assert "is larger than 100 bytes" in told(collected)["ana"]
+    assert "What is graded is the file that was handed in before." in told(collected)["ana"]
+
+
+# ---- what is refused -----------------------------------------------------------------------------------------------
+
+LINK, FIFO, DEVICE = stat.S_IFLNK | 0o777, stat.S_IFIFO | 0o644, stat.S_IFCHR | 0o644
+SIZE = 21_000_000
+
+
+def bomb(top: str) -> bytes:
+    return zipped((f"{top}/{NB}.ipynb", b"0" * SIZE))
+
+
+# what may stand in every zip, below a folder → what is said
+MEMBERS = {
+    "link": (lambda top: zipped((member(f"{top}/{NB}.ipynb", LINK), "/etc/passwd")), "is a link"),
+    "link to a neighbour": (lambda top: zipped((member(f"{top}/{NB}.ipynb", LINK), f"../bo/{NB}.ipynb")), "is a link"),
+    "pipe": (lambda top: zipped((member(f"{top}/{NB}.ipynb", FIFO), "")), "a pipe or a device"),
+    "device": (lambda top: zipped((member(f"{top}/{NB}.ipynb", DEVICE), "")), "a pipe or a device"),
+    "encrypted": (lambda top: flagged(zipped((f"{top}/{NB}.ipynb", A)), on=1), "is encrypted"),
+    "bomb": (bomb, "is larger than 20 MB"),
+    "lying bomb": (lambda top: bomb(top).replace(struct.pack("<L", SIZE), struct.pack("<L", 100)), "is damaged"),
+    "damaged": (lambda top: zipped((f"{top}/{NB}.ipynb", A)).replace(b"PK\3\4", b"PK\3\5"), "is damaged"),
+    "null in the name": (
+        lambda top: zipped((f"{top}/{NB}_.ipynb", A)).replace(b"_.ipynb", b"\0.ipynb"),
+        "null character",
+    ),
+    "another method": (
+        lambda top: zipped((f"{top}/{NB}.ipynb", A)).replace(b"\x08\0", b"\x63\0"),
+        "an unusual method (number 99)",
+    ),
+    "another assignment": (lambda top: zipped((f"{top}/02_scoring.ipynb", A)), "the notebook of another assignment"),
+    "no notebook": (lambda top: zipped((f"{top}/hw.docx", b"PK"), (f"{top}/hw.pdf", b"%PDF")), "are no notebooks"),
+    "traversal": (lambda top: zipped((f"{top}/../../../outside/{NB}.ipynb", A)), "leads out of the archive"),
+    "backslashes": (lambda top: zipped((f"{top}\\..\\..\\{NB}.ipynb", A)), "leads out of the archive"),
+}
+
+# what a student may pack → what is said
+PACKED = MEMBERS | {
+    "absolute": (lambda _: zipped((f"/tmp/{NB}.ipynb", A)), "absolute path"),
+    "drive": (lambda _: zipped((f"C:\\{NB}.ipynb", A)), "absolute path"),
+    "share": (lambda _: zipped((f"\\\\host\\share\\{NB}.ipynb", A)), "absolute path"),
+    "traversal from the start": (lambda _: zipped((f"../../ana/week1/{NB}.ipynb", A)), "leads out of the archive"),
+    "no zip": (lambda _: b"Rar!\x1a\x07\x00", "is no zip that can be opened"),
+    "cut off": (lambda _: zipped((f"{NB}.ipynb", os.urandom(999)))[:500], "is no zip that can be opened"),
+    "empty": (lambda _: zipped(), "is an empty zip"),
+    "nothing": (lambda _: b"", "is no zip that can be opened"),
+    "nested": (lambda _: zipped(("again.zip", zipped((f"{NB}.ipynb", A)))), "a zip inside of a zip"),
+    "bad name": (lambda _: flagged(zipped(("e.ipynb", A)).replace(b"e.ipynb", b"\xe9.ipynb"), on=0x800), "no UTF-8"),
+    "long name": (lambda _: zipped((f"{'a/' * 999}{NB}.ipynb", A)), "more than 1000 characters"),
+    "many files": (
+        lambda _: zipped(*((f"{n}.txt", "") for n in range(2_002)), (f"{NB}.ipynb", A)),
+        "more than 2000 files",
+    ),
+    "large": (lambda _: os.urandom(20_000_001), "is larger than 20 MB"),
+}
+
+
+@pytest.mark.parametrize("around", [f"{MOODLE}/hw.zip", "Ana Li.zip", "Ana Li/hw.zip"])
+@pytest.mark.parametrize("kind", PACKED)
+def test_what_a_student_packs_reaches_nothing_and_stops_nobody(course, kind, around):
+    data, says = PACKED[kind]
+    source = course.zip((around, data(".")), (f"{MORE}/{NB}.ipynb", B), (f"Bo/{NB}.ipynb", C))
+    with confined(course):
+        collected = course.collect(source)
+    assert graded(collected) == {"Ana Li": None, "Bo": C, "Zoë Müller": B}
+    assert says in told(collected)["Ana Li"]
+    assert {problem.student for problem in collected.problems} == {"Ana Li"}
+    assert any(says in problem.message for problem in collected.problems)
+
+
+@pytest.mark.parametrize("kind", MEMBERS)
+def test_the_same_in_the_zip_of_the_class(course, kind):
+    data, says = MEMBERS[kind]
+    source = course.file(data("ana"))
+    with confined(course):
+        collected = course.collect(source)
+    assert graded(collected) == {"ana": None}
+    assert says in told(collected)["ana"]
+
+
+def test_a_whole_zip_with_members_of_every_kind(course):
+    """The refused ones have a student where their path tells one, and all others are graded."""
+    out, link, fifo = f"ana/../../outside/{NB}.ipynb", member(f"bo/{NB}.ipynb", LINK), member(f"cy/{NB}.ipynb", FIFO)
+    source = course.zip((out, B), (link, "/etc/passwd"), (fifo, ""), (f"dee/{NB}.ipynb", A), (f"/tmp/{NB}.ipynb", C))
+    with confined(course):
+        collected = course.collect(source)
+    assert graded(collected) == {"ana": None, "bo": None, "cy": None, "dee": A}
+    assert [(problem.student, problem.file) for problem in collected.problems] == [
+        (None, f"/tmp/{NB}.ipynb"), ("ana", out), ("bo", f"bo/{NB}.ipynb"), ("cy", f"cy/{NB}.ipynb"),
+    ]  # fmt: skip
+    assert (course.outside / f"{NB}.ipynb").read_bytes() == SECRET
+
+
+@pytest.mark.parametrize("content", [b"", b"Rar!\x1a\x07\x00", zipped((f"ana/{NB}.ipynb", A))[:-30]])
+def test_a_source_that_is_no_zip(course, content):
+    collected = course.collect(course.file(content))
+    assert collected.submissions == []
+    assert "is no zip that can be opened" in str(collected.problems[0])
+
+
+def test_links_pipes_and_large_files_in_a_folder(course):
+    secret = course.outside / f"{NB}.ipynb"
+    course.folder({f"ana/{NB}.ipynb": A, f"bo/{NB}.ipynb": b"x" * 101, "cy/x": b""})
+    (course.source / f"cy/{NB}.ipynb").symlink_to(secret)
+    (course.source / "dee").symlink_to(course.outside)
+    (course.source / f"eve_{NB}.ipynb").symlink_to("/etc/passwd")
+    (course.source / "fay").mkdir()
+    os.mkfifo(course.source / f"fay/{NB}.ipynb")
+    (course.source / "gus").mkdir()
+    (course.source / f"gus/{NB}.ipynb").symlink_to("/dev/zero")
+    (course.source / "hal").mkdir()
+    (course.source / "hal/hw.zip").symlink_to(course.zip((f"{NB}.ipynb", B), name="outside/hw.zip"))
+    with confined(course):
+        collected = course.collect(course.source, limits=Limits(file=100))
+    assert graded(collected) == {"ana": A} | dict.fromkeys(["bo", "cy", "dee", "eve", "fay", "gus", "hal"])
+    said = told(collected)
+    assert all("is a link" in said[name] for name in ("cy", "dee", "eve", "gus", "hal"))
+    assert "a pipe or a device" in said["fay"] and "larger than 100 bytes" in said["bo"]
+
+
+def test_links_in_the_course_are_not_followed(course):
+    course.submitted.mkdir()
+    (course.submitted / "ana").symlink_to(course.outside)
+    (course.submitted / "bo/week1").mkdir(parents=True)
+    (course.submitted / f"bo/week1/{NB}.ipynb").symlink_to(course.outside / f"{NB}.ipynb")
+    (course.submitted / "cy").mkdir()
+    (course.submitted / "cy/week1").symlink_to(course.outside)
+    (course.submitted / "week1-names.csv").symlink_to(course.outside / f"{NB}.ipynb")
+    source = course.folder({f"{name}/{NB}.ipynb": A for name in ("ana", "bo", "cy", "dee")})
+    for origin in (None, source):
+        collected = course.collect(origin)
+        assert {one.student: one.path for one in collected.submissions if one.path} == (
+            {"dee": course.submitted / f"dee/week1/{NB}.ipynb"} if origin else {}
+        )
+        assert {"bo", "cy"} <= {one.student for one in collected.submissions}
+        assert {"bo", "cy"} <= {problem.student for problem in collected.problems}
+    assert course.files(course.outside) == {f"{NB}.ipynb": SECRET}
+
+
+def test_what_lies_in_the_place_of_a_file_or_folder_is_left_there(course):
+    (course.submitted / f"ana/week1/{NB}.ipynb").mkdir(parents=True)
+    (course.submitted / "bo").mkdir()
+    (course.submitted / "bo/week1").write_bytes(C)
+    (course.submitted / "cy/week1").mkdir(parents=True)
+    (course.submitted / f"cy/week1/{NB}.ipynb").write_bytes(b"x" * 1000)
+    (course.submitted / f"cy/week1/{NB}.ipynb.~1~").symlink_to(course.outside / f"{NB}.ipynb")
+    collected = course.collect(course.zip(*((f"{name}/{NB}.ipynb", A) for name in ("ana", "bo", "cy"))))
+    assert course.files(course.outside) == {f"{NB}.ipynb": SECRET}
+    assert graded(collected) == {"ana": None, "bo": None, "cy": A}
+    assert "no ordinary file" in told(collected)["ana"] and "cannot be made in submitted" in told(collected)["bo"]
+    assert (course.submitted / "bo/week1").read_bytes() == C
+    assert (course.submitted / f"cy/week1/{NB}.ipynb.~2~").read_bytes() == b"x" * 1000
+
+
+def test_a_pipe_as_source_and_a_table_that_is_none(course):
+    os.mkfifo(course.root / "week1.zip")
+    (problem,) = course.collect(course.root / "week1.zip").problems
+    assert "is no ordinary file" in problem.message
+    course.submitted.mkdir(exist_ok=True)
+    (course.submitted / "week1-names.csv").write_bytes(b"\xff\xfe\0,\n")
+    assert graded(course.collect(course.folder({f"ana/{NB}.ipynb": A}))) == {"ana": A}
+    assert (course.submitted / "week1-names.csv").read_text("utf-8-sig").startswith("student,name")
+
+
+def test_a_disk_without_hard_links_keeps_the_earlier_file_too(course, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    for data in (A, B):
+        course.collect(course.folder({f"ana/{NB}.ipynb": data}))
+    assert course.handed_in() == {f"ana/week1/{NB}.ipynb": B, f"ana/week1/{NB}.ipynb.~1~": A}
+
+
+def test_a_full_disk_is_said_and_leaves_the_file_before(course, monkeypatch):
+    course.collect(course.folder({f"ana/{NB}.ipynb": A}))
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", fail)
+        with pytest.raises(OSError, match="No space"):  # of the table of names
+            course.collect(course.folder({f"ana/{NB}.ipynb": B}))
+    assert course.handed_in()[f"ana/week1/{NB}.ipynb"] == A
+    assert graded(course.collect(course.source)) == {"ana": B}
+
+
+def test_deep_folders_and_many_files(course):
+    course.folder({f"ana/{'x/' * 30}{NB}.ipynb": A, f"bo/{NB}.ipynb": B})
+    collected = course.collect(course.source)
+    assert graded(collected) == {"ana": None, "bo": B}
+    assert "deeper than 12 folders" in told(collected)["ana"]
+    many = course.zip(*((f"s{n}/{NB}.ipynb", A) for n in range(20)), name="many.zip")
+    collected = course.collect(many, limits=Limits(members=5))
+    assert [problem.message.split(";")[0] for problem in collected.problems] == ["holds more than 5 files"]
+
+
+def test_all_that_is_read_is_counted(course):
+    source = course.zip(*((f"s{n}/{NB}.ipynb", bytes([n]) * 1000) for n in range(5)))
+    collected = course.collect(source, limits=Limits(total=3_000))
+    assert [bool(one.path) for one in collected.submissions] == [True, True, True, False, False]
+    assert "the most that is read at once" in told(collected)["s4"]
+
+
+def test_odd_names_come_out_on_one_line_and_as_no_formula(course):
+    names = ["=cmd|' /C calc'!A0", "a\nb\x1b[31m", "\u202eabc", "[x]*?", "'quoted"]
+    collected = course.collect(course.zip(*((f"{name}/{NB}.ipynb", A) for name in names)))
+    assert len(collected.submissions) == len(names)
+    table = (course.submitted / "week1-names.csv").read_text("utf-8-sig")
+    assert len(table.splitlines()) == len(names) + 1
+    assert "\x1b" not in table and "\u202e" not in table and ",=" not in table
+    assert course.collect(course.root / "week1.zip") == collected  # read back, they are the same students
+
+
+def test_a_folder_name_that_is_no_utf_8(course):
+    (course.submitted / os.fsdecode(b"an\xe9") / "week1").mkdir(parents=True)
+    course.source.mkdir()
+    os.mkdir(course.source / os.fsdecode(b"bo\xe9"))
+    (course.source / os.fsdecode(b"bo\xe9") / f"{NB}.ipynb").write_bytes(A)
+    collected = course.collect(course.source)
+    assert graded(collected) == {"bo": A}
+    assert "Rename the folder" in str(collected.problems[0])
+
+
+# ---- ids -----------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.text() | st.sampled_from(["..", ".", "", "CON", "nul.txt", "a/b", "~", "-rf", "a" * 300, "李" * 300, "𐐀" * 300])
+)
+@settings(max_examples=300, deadline=None)
+def test_every_name_gives_an_id_that_is_a_safe_folder(name):
+    given_id = student_id(name)
+    assert given_id and len(given_id) <= 65 and len(given_id.encode()) <= 201
+    assert given_id == unicodedata.normalize("NFC", given_id) and given_id.isprintable()
+    assert not set(given_id) & set('/\\:*?"<>|[]{},\0\n')
+    assert given_id[0].isalnum() and given_id[-1] not in " ."
+    assert student_id(given_id) == given_id
+    assert (Path("/x") / given_id).parent == Path("/x")
+
+
+@given(
+    st.lists(
+        st.builds(Sender, st.sampled_from(["a", "A", ".a", "a-1", "A-2", "b", "Å"]), st.sampled_from(["", "1", "2"])),
+        max_size=9,
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_no_two_students_share_an_id_in_any_order(senders):
+    ids = ids_of(senders)
+    assert ids == ids_of(list(reversed(senders)))
+    assert len({given_id.casefold() for given_id in ids.values()}) == len(set(senders))
+    assert ids_of(senders, ids) == ids
+
+
+PIECES = st.sampled_from(
+    ["..", ".", "", "/", "\\", "C:", "ana", f"{NB}.ipynb", "x.zip", "\0", MOODLE, "submitted", "week1"]
+)
+NAMES = st.lists(PIECES | st.text(max_size=5), min_size=1, max_size=6).map("/".join)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4), st.booleans())
+@settings(max_examples=120, deadline=None)
+def test_no_name_of_a_member_leads_outside(names, packed):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # two members of one name
+        for name in names:
+            info = zipfile.ZipInfo()
+            info.filename = name.encode("utf-8", "replace").decode()
+            archive.writestr(info, A)
+    with tempfile.TemporaryDirectory() as folder:
+        course = Course(Path(folder).resolve())
+        source = course.file(zipped(("bo.zip", file.getvalue())) if packed else file.getvalue())
+        with confined(course):
+            collected = course.collect(source)
+        for path in course.files():
+            student, *place = Path(path).parts
+            assert path == "week1-names.csv" or (student in told(collected) and place == ["week1", f"{NB}.ipynb"])
+        assert not packed or "bo" in told(collected)
