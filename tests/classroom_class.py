@@ -1,10 +1,11 @@
 """A class of hostile answers: what each tries, and what must be said of it.
 
-`tests/hostile/*.txt` are their tables: `=== name :: what is said :: flags`, then code.  Each stands in the place of one
-exercise of chapter 1; whatever else its student hands in is solved.
+`tests/hostile/*.txt` are their tables: `=== name :: what is said :: flags`, then code; `@ level flags` holds for all
+below it; what stands above the first `@` is for the reader.  Each answer stands in the place of one exercise of
+chapter 1; whatever else its student hands in is solved.
 
-None of them may ever be run outside of a sandbox: each begins by looking whether the course can be seen, and
-does no harm then.  None takes all there is where nothing stops it: it gives up after a while and says `UNHINDERED`.
+None of them may ever be run outside of a sandbox: each begins by looking whether the course can be seen, and does no
+harm then.  None takes all there is where nothing stops it: it gives up after a while and says `UNHINDERED`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ TABLES = Path(__file__).with_name("hostile")
 PRELUDE = (TABLES / "prelude.txt").read_text("utf-8").rstrip()
 EXERCISES = exercises_of(ch1)
 SOLVED = {each.number: each.solution_source for each in EXERCISES}
-WITNESS = EXERCISES[-1]  # is solved by everybody, and worth the most
 A_STUDENT = 3  # hostile answers of one student, of those that disturb nothing else: the time of all is limited
 
 # Names for regular expressions that many entries share.
@@ -41,7 +41,6 @@ SAID = {
     "wrong": r"Not right|known mistake|disturbed|not finish|no function|does not run",
     "right": r"^Correct",
     "nothing": r"found nothing",
-    "refused": r"raised (\w*Error|OSError|gaierror)\b",
     "missing": r"no function",
 }
 
@@ -114,6 +113,7 @@ def sources() -> Iterable[Kind]:
         "a number of a million digits": (f"x = {'9' * 1_000_000}", "does not"),
         "a null byte": ("def NAME(*arguments):\n    return '\0'", "does not"),
         "half of a character": ("def NAME(*arguments):\n    return '\ud800'", "does not|type str"),
+        "a form feed and spaces that are none": ("\f\u00a0def NAME(*arguments):\n    return 3", "does not|no function"),
         "a name of a megabyte": (f"def {'x' * 10**6}(): pass", "no function"),
         "two thousand names": ("".join(f"def x{n}(): pass\n" for n in range(2_000)), "no function"),
     }

@@ -99,6 +99,18 @@ class Course:
             grade.manual_score, grade.extra_credit, grade.needs_manual_grade = points, extra, False
             gradebook.db.commit()
 
+    def comment(self, student: str, cell: str, text: str | None) -> None:
+        """What formgrader does when a teacher writes a comment."""
+        with self.gradebook() as gradebook:
+            gradebook.find_comment(cell, self.assignment.notebook, self.name, student).manual_comment = text
+            gradebook.db.commit()
+
+    def late(self, student: str, penalty: float) -> None:
+        with self.gradebook() as gradebook:
+            row = gradebook.find_submission_notebook(self.assignment.notebook, self.name, student)
+            row.late_submission_penalty = penalty
+            gradebook.db.commit()
+
     def api(self) -> NbGraderAPI:
         app = configured(self.root)
         app.log.setLevel("CRITICAL")

@@ -13,6 +13,7 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from bs4 import BeautifulSoup
 from nbgrader.api import Gradebook
 
 from attnlab.classroom import app, course, grading, sandbox
@@ -211,6 +212,66 @@ def test_points_given_by_hand_survive(graded, here):
     assert "dora,0.5,1,0," in table
 
 
+def by_hand(root: Path, student: str) -> None:
+    """What a teacher does in formgrader: points, extra credit and a comment for exercise 1.2."""
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}") as gradebook:
+        (notebook,) = gradebook.find_submission(NAME, student).notebooks
+        (grade_of,) = [each for each in notebook.grades if each.name == "ex-1-2-check"]
+        grade_of.manual_score, grade_of.extra_credit, grade_of.needs_manual_grade = 0.5, 0.25, False
+        (comment,) = [each for each in notebook.comments if each.name == "ex-1-2-answer"]
+        comment.manual_comment = "Look at the <i>size</i>\nof the scores."
+        gradebook.db.commit()
+
+
+def page(root: Path, student: str) -> BeautifulSoup:
+    (path,) = (root / "feedback" / student / NAME).glob("*.html")
+    return BeautifulSoup(path.read_text("utf-8"), "html.parser")
+
+
+def test_what_was_given_by_hand_is_on_the_page_after_a_report_and_after_grading_again(graded, here):
+    root, _ = graded
+    shutil.copytree(root, here, dirs_exist_ok=True)
+    before = files(here)
+    by_hand(here, "bo")
+    shown = []
+    for again in (lambda: course.report(here, NAME, None), lambda: grade(here, NAME).written):
+        assert again()[-1] == here / "feedback"
+        one = page(here, "bo")
+        assert "1.75 of 4 points" in one.header.get_text()
+        assert one.select_one(".said").get_text() == "Look at the <i>size</i>\nof the scores."
+        assert "0.5 of 1 point, given by hand" in one.get_text()
+        assert "keys @ query" in one.select("pre.answer")[1].get_text()
+        shown.append(files(here))
+    assert shown[0] == shown[1]
+    changed = {name.rpartition("/")[2] for name in before if before[name] != shown[0][name]}
+    notebook = assignments(here, NAME)[0].notebook
+    assert changed == {f"{notebook}.html", f"{NAME}-grades.csv", f"{NAME}.html", f"{NAME}-anonymous.html"}
+    assert {name for name in before if before[name] != shown[0][name] and "feedback" in name} == {
+        f"feedback/bo/{NAME}/{notebook}.html"
+    }
+    report = BeautifulSoup((here / "reports" / f"{NAME}.html").read_text("utf-8"), "html.parser")
+    assert "As nbgrader’s gradebook had them" in report.get_text()
+
+
+def test_a_page_written_anew_shows_the_answer_that_was_judged(graded, here):
+    shutil.copytree(graded[0], here, dirs_exist_ok=True)
+    before = files(here)
+    path = next((here / "submitted" / "bo" / NAME).glob("*.ipynb"))
+    path.write_bytes(path.read_bytes().replace(b"return keys @ query", b"return 2 * keys @ query"))
+    course.report(here, NAME, None)
+    assert files(here) == before
+    grade(here, NAME)
+    assert "return 2 * keys @ query" in page(here, "bo").get_text()
+
+
+def test_a_report_without_the_recorded_notebook_has_verdicts_and_code_still(graded, here):
+    shutil.copytree(graded[0], here, dirs_exist_ok=True)
+    shutil.rmtree(here / "autograded" / "bo")
+    course.report(here, NAME, None)
+    assert "return keys @ query" in page(here, "bo").get_text()
+    assert "1 of 4 points" in page(here, "bo").header.get_text() and len(page(here, "bo").select(".attnlab-card")) == 3
+
+
 # ---- what is refused ------------------------------------------------------------------------------------------------
 
 
@@ -271,11 +332,13 @@ def test_a_week_by_the_command_line(tmp_path, graded):
     shutil.copytree(graded[0] / "submitted", tmp_path / "came")
     done = attnlab(tmp_path, "grade", NAME, "came", "--workers", "2")
     assert done.returncode == 0, done.stderr
-    assert "on   no network" in done.stdout and "6 graded, 0 failed" in done.stdout
+    assert "6 graded, 0 failed, 1 without an answer" in done.stdout and "without an answer: cy" in done.stdout
     assert points(
         [Result.from_json(p.read_text("utf-8")) for p in (tmp_path / "judged").glob(f"[!.]*/{NAME}/*.json")]
     ) == (POINTS)
+    by_hand(tmp_path, "bo")
     done = attnlab(tmp_path, "report", NAME, "--site", "https://book.example.org")
+    assert "1.75 of 4 points" in page(tmp_path, "bo").header.get_text()
     assert done.returncode == 0 and "https://book.example.org" in (tmp_path / "reports" / f"{NAME}.html").read_text(
         "utf-8"
     )

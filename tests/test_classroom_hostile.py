@@ -4,23 +4,16 @@ Nothing outside of the sandbox is read, changed, reached or left running: a secr
 may not look, hostile answers show in their messages what they found, and what may not change is compared afterwards.
 """
 
-import dataclasses
 import json
 import os
 import re
-import secrets
-import selectors
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import nbformat
-import psutil
 import pytest
 from book_fixtures import ROOT
 from classroom_broken import BROKEN, IN_THE_ZIP, hostile_zip
@@ -35,10 +28,12 @@ from classroom_class import (
     answered,
     students,
 )
+from classroom_outside import Outside
 from nbgrader.api import Gradebook
 
 from attnlab.classroom.course import Graded, grade
 from attnlab.classroom.handout import hand_out
+from attnlab.classroom.intake import collect
 from attnlab.classroom.isolation import Limits
 from attnlab.classroom.results import Result
 from attnlab.classroom.sandbox import fault_of_bubblewrap
@@ -46,6 +41,7 @@ from attnlab.exercises import ch1_weights as ch1
 
 NAME, NOTEBOOK = "weights", "01_weights"
 LIMITS = Limits(seconds=2.0, memory=2**29)
+WORKERS = 4  # most of the time goes by in waiting
 CLASS = students()
 STUDENT = {kind.name: (student, number) for student in CLASS for number, kind in student.answers.items()}
 BROKEN_ID = {name: f"broken-{i:02d}" for i, name in enumerate(BROKEN)}
@@ -54,91 +50,7 @@ NEIGHBOURS = {"aa-solved": {}, "mm-unscaled": {ch1.scaled_scores.number: UNSCALE
 LARGEST = 200_000  # characters of one result, whatever an answer returned or printed
 
 
-# ---- outside of the sandbox ------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass
-class Outside:
-    """What an answer might reach: files, sockets, processes; and the names that the answers know them by."""
-
-    course: Path
-    home: Path
-    secret: str = dataclasses.field(default_factory=lambda: SECRET + secrets.token_hex(16))
-    mark: bytes = dataclasses.field(default_factory=lambda: b"hx" + secrets.token_hex(6).encode())
-    calls: list = dataclasses.field(default_factory=list)
-    port: int = 0
-
-    @property
-    def where(self) -> dict[str, object]:
-        return {
-            "COURSE": str(self.course),
-            "CANARY": str(self.course / "canary.txt"),
-            "HOME": str(self.home),
-            "PORT": self.port,
-            "ABSTRACT": f"\0{self.mark.decode()}",
-            "MARK": self.mark,
-            "PIDS": os.readlink("/proc/self/ns/pid"),
-        }
-
-    def files(self) -> dict[str, bytes]:
-        """What nobody may change."""
-        kept = [self.course / "canary.txt", *self.home.iterdir()]
-        kept += [path for part in ("source", "release", "submitted") for path in (self.course / part).rglob("*.ipynb")]
-        return {str(path): path.read_bytes() for path in kept if path.is_file() and not path.is_symlink()}
-
-    def left(self) -> list[str]:
-        """Processes of an answer that are still there, and sandboxes of ours."""
-        mine = {each.pid for each in psutil.Process().children(recursive=True)}
-        found = []
-        for each in psutil.process_iter(["name", "cmdline"]):
-            line = " ".join(each.info["cmdline"] or ())
-            if each.info["name"] == self.mark.decode() or (each.pid in mine and "classroom.worker" in line):
-                found.append(f"{each.pid} {each.info['name']} {line[:200]}")
-        return found
-
-    @contextmanager
-    def listening(self):
-        """Servers of every kind on this machine, which tell the secret to whoever calls."""
-        kinds = {
-            (socket.AF_INET, socket.SOCK_STREAM): ("127.0.0.1", 0),
-            (socket.AF_INET, socket.SOCK_DGRAM): None,
-            (socket.AF_UNIX, socket.SOCK_STREAM): f"\0{self.mark.decode()}",
-        }
-        with ExitStack() as opened, selectors.DefaultSelector() as chosen:
-            for kind, address in kinds.items():
-                server = opened.enter_context(socket.socket(*kind))
-                server.bind(address or ("127.0.0.1", self.port))
-                if kind[1] == socket.SOCK_STREAM:
-                    server.listen()
-                self.port = self.port or server.getsockname()[1]
-                chosen.register(server, selectors.EVENT_READ)
-            beside = opened.enter_context(socket.socket(socket.AF_UNIX))
-            beside.bind(str(self.home / "socket"))
-            beside.listen()
-            chosen.register(beside, selectors.EVENT_READ)
-            ours, theirs = socket.socketpair()
-            opened.enter_context(ours), opened.enter_context(theirs)
-            chosen.register(theirs, selectors.EVENT_READ)
-            thread = threading.Thread(target=self._answer, args=(chosen, theirs))
-            thread.start()
-            try:
-                yield
-            finally:
-                ours.send(b"x")
-                thread.join()
-
-    def _answer(self, chosen: selectors.BaseSelector, end: socket.socket) -> None:
-        while True:
-            for key, _ in chosen.select():
-                if key.fileobj is end:
-                    return
-                self.calls.append(key.fileobj.getsockname())
-                if key.fileobj.type == socket.SOCK_DGRAM:
-                    _, sender = key.fileobj.recvfrom(99)
-                    key.fileobj.sendto(self.secret.encode(), sender)
-                else:
-                    with key.fileobj.accept()[0] as caller:
-                        caller.send(self.secret.encode())
+# ---- the class -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +109,7 @@ def graded(made, outside) -> Graded:
     for name, broken in BROKEN.items():
         broken.hand_in(place(root, BROKEN_ID[name]), solved, released(root))
     outside.before, calls = outside.files(), len(outside.calls)
-    outcome = grade(root, NAME, limits=LIMITS)
+    outcome = grade(root, NAME, limits=LIMITS, workers=WORKERS)
     outside.after, outside.stayed, outside.called = outside.files(), outside.left(), outside.calls[calls:]
     return outcome
 
@@ -303,21 +215,22 @@ def test_no_secret_and_no_reference_is_shown(results):
 # ---- zips ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_hostile_zip_writes_nothing_outside_and_stops_nobody(tmp_path, made, alone, outside):
-    root = shutil.copytree(made, tmp_path / "course")
-    (tmp_path / "beside.txt").write_text(outside.secret)
-    shutil.move(root / "submitted", tmp_path / "class")
-    hostile_zip(tmp_path / "class.zip", tmp_path / "class", tmp_path)
-    before = {path for path in tmp_path.rglob("*") if root not in path.parents}
-    outcome = grade(root, NAME, source=tmp_path / "class.zip", limits=LIMITS)
-    results = of_students(outcome)
-    assert outcome.failed == []
-    assert {path for path in tmp_path.rglob("*") if root not in path.parents} == before
-    assert (tmp_path / "beside.txt").read_text() == outside.secret
-    assert {student: results[student].to_json() for student in alone} == {s: r.to_json() for s, r in alone.items()}
-    for student in IN_THE_ZIP:
-        assert results[student].remarks and results[student].points == 0, student
-    assert outside.secret not in "".join(result.to_json() for result in results.values())
+def test_a_hostile_zip_writes_nothing_outside_and_stops_nobody(tmp_path, made):
+    handed_in = {path.relative_to(made / "submitted"): path.read_bytes() for path in made.glob("submitted/*/*/*.ipynb")}
+    root = tmp_path / "course"
+    root.mkdir()
+    (tmp_path / "beside.txt").write_text("as it was")
+    hostile_zip(tmp_path / "class.zip", made / "submitted", tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path != root}
+    collected = collect(tmp_path / "class.zip", root, NAME, [NOTEBOOK])
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path != root} == before
+    assert len(handed_in) == len(NEIGHBOURS)
+    for path, data in handed_in.items():
+        assert (root / "submitted" / path).read_bytes() == data
+    refused = {each.student: each for each in collected.submissions if each.path is None}
+    assert set(IN_THE_ZIP) <= set(refused)
+    assert all(each.problems for each in refused.values())
+    assert not any(path.is_symlink() for path in root.rglob("*"))
 
 
 # ---- what the tests themselves rely on -------------------------------------------------------------------------------

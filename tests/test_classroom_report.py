@@ -4,11 +4,14 @@ import csv
 import io
 import random
 import re
+import shutil
 from dataclasses import replace
 
+import nbformat
 import pytest
 from book_fixtures import ROOT
 from bs4 import BeautifulSoup
+from classroom_grading import Course, a_copy
 from classroom_results import (
     NOT_SCALED,
     NUMBERS,
@@ -24,14 +27,19 @@ from classroom_results import (
     untouched,
 )
 from mdit_py_plugins.anchors.index import slugify
+from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from attnlab.classroom.assignments import chapter
+from attnlab.classroom.assignments import assignments, chapter
 from attnlab.classroom.feedback import feedback_page
+from attnlab.classroom.gradebook import Recorder
+from attnlab.classroom.grades import grades_csv
+from attnlab.classroom.handout import hand_out
 from attnlab.classroom.links import anchors
+from attnlab.classroom.marks import marks_of
 from attnlab.classroom.pages import in_order, section_of
-from attnlab.classroom.report import class_report, misunderstandings, misunderstandings_csv
+from attnlab.classroom.report import class_report, misunderstandings, misunderstandings_csv, points_in_bins
 from attnlab.classroom.results import Result
-from attnlab.classroom.understanding import HARD, everywhere, ordered, points_in_bins, tally, to_reteach, unknown
+from attnlab.classroom.understanding import HARD, everywhere, ordered, tally, to_reteach, unknown
 from attnlab.exercises import ch1_weights as ch1
 from attnlab.exercises import ch3_matrix_and_masks as ch3
 from attnlab.exercises.engine import exercises_of, questions_of
@@ -157,13 +165,15 @@ def test_code_that_stops_in_its_cell_is_grouped_by_what_it_says():
 
 
 def test_points_fall_into_at_most_thirteen_bins_that_hold_everybody():
-    bins = points_in_bins(ASSIGNMENT, the_class())
+    bins = points_in_bins([result.points for result in the_class()], ASSIGNMENT.points)
     assert sum(count for *_, count in bins) == 40
     assert bins[0][:2] == (0, 0) and bins[0][2] == 2 and bins[-1][1] == ASSIGNMENT.points == 10
     wide = assignment([each.number for n in "12345" for each in exercises_of(chapter(n))])
-    bins = points_in_bins(wide, [Result("a", "", "")])
+    bins = points_in_bins([0], wide.points)
     assert len(bins) <= 13 and bins[-1][1] == wide.points
     assert all(low == before + 1 for (low, *_), (_, before, _) in zip(bins[1:], bins, strict=False))
+    # half points count with their whole number, and extra credit has bins of its own
+    assert points_in_bins([0.5, 2, 2.75, 4.25], 3) == [(0, 0, 1), (1, 1, 0), (2, 2, 2), (3, 3, 0), (4, 4, 1)]
 
 
 def test_unavailable_and_internal_are_neither_right_nor_wrong_nor_attempted():
@@ -306,7 +316,7 @@ def test_csv_has_a_line_for_each_and_starts_no_formula():
 
 def page_of(student: str, site: str | None = SITE, sources: dict | None = None) -> str:
     result = next(each for each in the_class() if each.student == student)
-    return feedback_page(ASSIGNMENT, result, sources or {}, site)
+    return feedback_page(ASSIGNMENT, replace(result, sources=sources or {}), site)
 
 
 def test_a_page_shows_the_points_the_answer_the_same_card_and_the_next_step():
@@ -354,9 +364,278 @@ def test_the_same_result_gives_the_same_bytes():
 
 def test_long_code_and_what_no_file_can_hold_do_no_harm():
     result = Result("s\ud800\x00", "week1", "01_weights", remarks=("\x1b[31mred",), words={"6.11": "w" * 100_000})
-    page = feedback_page(ASSIGNMENT, result, {"1.2": "x = 1\r\n" * 10_000 + "\udfff"})
+    page = feedback_page(ASSIGNMENT, replace(result, sources={"1.2": "x = 1\r\n" * 10_000 + "\udfff"}))
     assert len(page.encode("utf-8")) < 100_000  # a lone surrogate would raise here
     assert "characters more)" in page and not re.search(r"[\x00\x1b\r]", page)
+
+
+# ---- what a teacher has given by hand --------------------------------------------------------------------------------
+
+CHECK, ANSWER, ASKED = "ex-1-2-check", "ex-1-2-answer", "ex-6-11-words"
+KINDS = ("right", "scale: none", "stub")
+ESSAY = "I would take the word out and look."
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """Exercises 1.1, 1.2 and 1.3 and a question, handed out, judged and recorded; nobody has given anything by hand."""
+    root = tmp_path_factory.mktemp("by-hand") / "course"
+    hand_out(root, "week1", numbers=["1.1", "1.2", "1.3", "6.11"])
+    course = Course(root)
+    course.results = [course.result(name, *KINDS, words=ESSAY) for name in ("ada", "bob", "cy")]
+    course.results.append(course.result("dan", *KINDS))
+    for each in course.results:
+        words = ESSAY if each.words["6.11"] else None
+        course.record((each, course.notebook(words=words, weighted_average="# done", scaled_scores="# done")))
+    return course
+
+
+@pytest.fixture
+def by_hand(graded, tmp_path):
+    course = a_copy(graded, tmp_path / "course")
+    course.results = graded.results
+    return course
+
+
+def given_page(course, student: str) -> str:
+    (result,) = [each for each in course.results if each.student == student]
+    given = marks_of(course.root, course.name).given(student, result.notebook)
+    return feedback_page(course.assignment, result, SITE, given)
+
+
+def at_a_glance(page) -> dict[str, tuple[str, str]]:
+    """{number or name: (verdict, points)} of the table at the top."""
+    rows = [[words(cell) for cell in row.select("th, td")] for row in page.select("tbody tr")]
+    return {name.split()[0]: (verdict, points) for name, verdict, points in rows}
+
+
+def section(page, number: str) -> str:
+    return words(page.select_one(f'[id="ex-{number}"]').find_parent("section"))
+
+
+def test_before_a_person_has_read_anything_the_page_says_what_waits(graded):
+    page = soup(given_page(graded, "ada"))
+    assert words(page.header).endswith("1 of 9 points . A person has still to read 6.11, for up to 5 points more.")
+    assert at_a_glance(page) == {
+        "1.1": ("✓ Correct", "1 of 1"),
+        "1.2": ("✗ A known mistake", "0 of 1"),
+        "1.3": ("✗ Not right yet", "0 of 2"),
+        "6.11": ("still to be read by a person", "of 5"),
+    }
+    assert "A person reads them, for up to 5 points." in section(page, "6.11")
+    page = soup(given_page(graded, "dan"))
+    assert words(page.header).endswith("1 of 9 points .")
+    assert at_a_glance(page)["6.11"] == ("○ Nothing written", "0 of 5")
+    assert "Nothing was written here: 0 of 5 points . To reread" in section(page, "6.11")
+    # nbgrader has "No response." for exercise 1.3 and the question
+    assert graded.comments("dan")[ASKED] == ("No response.", None)
+    assert not page.select(".comment, tfoot") and "given by hand" not in words(page)
+
+
+def test_points_extra_credit_comments_and_the_late_penalty_reach_the_student(by_hand):
+    by_hand.by_hand("ada", CHECK, 0.5, extra=0.25)
+    by_hand.comment("ada", ANSWER, "Nearly.\n\n  Look at the *size* of the scores.\r\nThen ask me.")
+    by_hand.by_hand("ada", ASKED, 3, extra=1)
+    by_hand.comment("ada", ASKED, "Good.")
+    by_hand.late("ada", 1.5)
+    page = soup(given_page(by_hand, "ada"))
+    assert words(page.header).endswith("4.25 of 9 points , after a late penalty of 1.5.")
+    assert at_a_glance(page) == {
+        "1.1": ("✓ Correct", "1 of 1"),
+        "1.2": ("✗ A known mistake with a comment", "0.5 of 1 + 0.25 extra given by hand"),
+        "1.3": ("✗ Not right yet", "0 of 2"),
+        "6.11": ("read by a person with a comment", "3 of 5 + 1 extra"),
+    }
+    foot = [words(row) for row in page.select("tfoot tr")]
+    assert foot == ["Points 5.75 of 9", "Late penalty −1.5", "Total 4.25 of 9"]
+    one = section(page, "1.2")
+    assert "0.5 of 1 point, given by hand in place of what the check gave. With 0.25 points of extra credit." in one
+    assert "Your words I would take the word out and look. 3 of 5 points . With 1 point of extra" in section(
+        page, "6.11"
+    )
+    said = [each.get_text() for each in page.select(".comment .said")]
+    assert said == ["Nearly.\n\n  Look at the *size* of the scores.\nThen ask me.", "Good."]
+    # whose gradebook holds nothing of this sees nothing of it
+    assert re.sub(r"\bcy\b", "bob", given_page(by_hand, "cy")) == given_page(by_hand, "bob")
+    assert not soup(given_page(by_hand, "bob")).select(".comment, tfoot")
+
+
+def test_the_total_is_what_nbgrader_exports(by_hand):
+    by_hand.by_hand("ada", CHECK, 0.1, extra=0.2)
+    by_hand.by_hand("ada", ASKED, 4.7)
+    by_hand.late("ada", 0.3)
+    by_hand.late("bob", 20)
+    by_hand.by_hand("cy", ASKED, None, extra=2)  # nbgrader counts no extra credit on what nobody has read
+    marks = marks_of(by_hand.root, by_hand.name)
+    with by_hand.gradebook() as gradebook:
+        for student in ("ada", "bob", "cy", "dan"):
+            row = gradebook.find_submission(by_hand.name, student)
+            exported = max(0.0, row.score - row.late_submission_penalty)
+            given = marks.given(student, by_hand.assignment.notebook)
+            assert (given.total, given.most) == (pytest.approx(exported), row.max_score)
+            assert marks.total(student) == (given.total, given.penalty)
+            assert words(soup(given_page(by_hand, student)).header.strong) == f"{exported:.10g} of 9 points"
+    assert marks.given("nobody", by_hand.assignment.notebook) is None
+
+
+def test_the_gradebook_gives_the_same_page_whatever_order_its_rows_have(by_hand, tmp_path):
+    other = a_copy(by_hand, tmp_path / "other")
+    other.results = by_hand.results
+    for course, order in ((by_hand, 1), (other, -1)):
+        for student in ("ada", "bob")[::order]:
+            for cell, points in ((CHECK, 0.1), (ASKED, 0.2), ("ex-1-3-check", 0.3))[::order]:
+                course.by_hand(student, cell, points, extra=0.7)
+            for cell in (ANSWER, ASKED)[::order]:
+                course.comment(student, cell, f"on {cell}")
+    with other.gradebook() as gradebook:  # the last row first
+        for table in ("grade", "comment"):
+            gradebook.db.connection().exec_driver_sql(
+                f"CREATE TABLE turned AS SELECT * FROM {table} ORDER BY rowid DESC"
+            )
+            gradebook.db.connection().exec_driver_sql(f"DELETE FROM {table}")
+            gradebook.db.connection().exec_driver_sql(f"INSERT INTO {table} SELECT * FROM turned")
+            gradebook.db.connection().exec_driver_sql("DROP TABLE turned")
+        gradebook.db.commit()
+    assert given_page(other, "ada") == given_page(by_hand, "ada")
+    assert "on ex-1-2-answer" in given_page(by_hand, "ada")
+
+
+def test_points_for_a_question_without_words_and_a_comment_that_was_taken_back(by_hand):
+    by_hand.by_hand("dan", ASKED, 2)  # said aloud, perhaps
+    by_hand.comment("dan", ASKED, "")
+    by_hand.comment("dan", ANSWER, " \n")
+    page = soup(given_page(by_hand, "dan"))
+    assert at_a_glance(page)["6.11"] == ("○ Nothing written", "2 of 5 given by hand")
+    assert "Nothing was written here: 2 of 5 points ." in section(page, "6.11")
+    assert not page.select(".comment")
+
+
+def test_what_a_person_is_to_look_at_again_is_said(by_hand):
+    by_hand.by_hand("ada", CHECK, 0.5)
+    by_hand.by_hand("ada", ASKED, 4)
+    result = by_hand.result("ada", "right", "right", "stub", words="Something else.")
+    by_hand.record((result, by_hand.notebook(words="Something else.")))
+    by_hand.results = [result]
+    page = soup(given_page(by_hand, "ada"))
+    assert "given by hand in place of what the check gave. A person looks at this again." in section(page, "1.2")
+    assert "4 of 5 points . A person looks at this again." in section(page, "6.11")
+    assert words(page.header).endswith("5.5 of 9 points .")
+
+
+def test_what_could_not_be_judged_waits_for_a_person(by_hand):
+    (result, *_) = by_hand.results
+    verdicts = result.verdicts | {"1.2": replace(result.verdicts["1.2"], status="unavailable")}
+    result = replace(result, verdicts=verdicts)
+    by_hand.record((result, by_hand.notebook(words=ESSAY)))
+    by_hand.results = [result]
+    page = soup(given_page(by_hand, "ada"))
+    assert "A person has still to read 1.2, 6.11, for up to 6 points more." in words(page.header)
+    assert "A person has still to look at this." in section(page, "1.2")
+
+
+def test_cells_that_a_teacher_has_added_are_on_the_page(by_hand):
+    source = nbformat.read(by_hand.place("source"), as_version=4)
+    mark = {"grade": True, "locked": True, "points": 3, "schema_version": 3, "solution": False, "task": False}
+    task = mark | {"grade": False, "grade_id": "own-task", "task": True}
+    code = mark | {"grade": False, "grade_id": "own-code", "solution": True, "locked": False}
+    source.cells += [
+        new_code_cell("assert mine()", metadata={"nbgrader": mark | {"grade_id": "own-test"}}),
+        new_markdown_cell("Draw it.", metadata={"nbgrader": task}),
+        new_code_cell("...", metadata={"nbgrader": code}),
+    ]
+    root = by_hand.root.parent / "other"
+    (root / "source" / "week1").mkdir(parents=True)
+    nbformat.write(source, root / "source" / "week1" / by_hand.place("source").name)
+    hand_out(root, "week1")
+    course = Course(root)
+    course.results = by_hand.results[:1]
+    course.record((course.results[0], course.notebook(words=ESSAY)))
+    course.by_hand("ada", "own-task", 2)
+    course.comment("ada", "own-task", BAD)
+    course.comment("ada", "own-code", "Well named.")
+    page = soup(given_page(course, "ada"))
+    assert words(page.header).endswith(
+        "3 of 15 points . A person has still to read 6.11, own-test, for up to 8 points more."
+    )
+    glance = at_a_glance(page)
+    assert {name: glance[name] for name in glance if name.startswith("own")} == {
+        "own-test": ("still to be read by a person", "of 3"),
+        "own-task": ("read by a person with a comment", "2 of 3"),
+        "own-code": ("with a comment", ""),
+    }
+    assert [each.get_text() for each in page.select(".said")] == [BAD, "Well named."]
+    assert {a["href"] for a in page.select("tbody a")} <= {f"#{each['id']}" for each in page.select("[id]")}
+
+
+def test_two_notebooks_of_an_assignment_have_one_total(by_hand):
+    hand_out(by_hand.root, "more", numbers=["2.1"])
+    shutil.copy(by_hand.root / "source/more/more.ipynb", by_hand.root / "source/week1")
+    root = by_hand.root.parent / "other"
+    shutil.copytree(by_hand.root / "source/week1", root / "source/week1")
+    hand_out(root, "week1")
+    more, first = assignments(root, "week1")
+    (extra,) = more.exercises
+    results = [
+        Result("ada", "week1", "more", verdicts={extra.number: of_twin(extra)}),
+        replace(by_hand.results[0], notebook=first.notebook),
+    ]
+    with Recorder(root, [more, first]) as recorder:
+        for result in results:
+            recorder.record(result, None)
+        for notebook, penalty in ((first.notebook, 0.5), ("more", 0.25)):
+            row = recorder.gradebook.find_submission_notebook(notebook, "week1", "ada")
+            row.late_submission_penalty = penalty
+        recorder.gradebook.db.commit()
+    marks = marks_of(root, "week1")
+    page = soup(feedback_page(first, results[1], None, marks.given("ada", first.notebook)))
+    whole, here = 9 + extra.points, 1 + extra.points
+    assert words(page.header).endswith(
+        f"{here - 0.75:g} of {whole} points in all of week1, after a late penalty of 0.75; 1 of 9 in this notebook."
+    )
+    assert [words(row) for row in page.select("tfoot tr")] == [
+        "This notebook 1 of 9",
+        f"The other notebooks of week1 {extra.points} of {extra.points}",
+        "Late penalty −0.75",
+        f"Total {here - 0.75:g} of {whole}",
+    ]
+    row = next(csv.DictReader(io.StringIO(grades_csv(root, [more, first], results))))
+    assert (row["late penalty"], row["total"]) == ("0.75", f"{here - 0.75:g}")
+    (bar,) = [
+        row for row in soup(class_report(more, results[:1], marks=marks)).select(".points tbody tr") if "1" in row.td
+    ]
+    assert words(bar.th) == f"{extra.points - 1}"  # less the penalty of this notebook
+
+
+@pytest.mark.parametrize("cell", [ANSWER, ASKED])
+def test_what_a_teacher_writes_is_text(by_hand, cell):
+    by_hand.comment("ada", cell, f"{BAD}\n</div></main>\x00{'long ' * 5_000}")
+    text = given_page(by_hand, "ada")
+    assert "<script" not in text and "<img" not in text and "\x00" not in text
+    (said,) = soup(text).select(".said")
+    assert said["dir"] == "auto" and said.get_text().startswith(f"{BAD}\n</div></main>\ufffdlong ")
+    assert "characters more)" in said.get_text() and len(text) < 100_000
+
+
+def test_the_report_counts_points_as_they_are_now_and_says_so(by_hand):
+    by_hand.by_hand("ada", ASKED, 4.5, extra=5)
+    by_hand.by_hand("bob", CHECK, 1)
+    by_hand.late("cy", 5)
+    marks = marks_of(by_hand.root, by_hand.name)
+    results = [*by_hand.results, replace(by_hand.results[0], student="eve")]  # whom the gradebook does not know
+    page = soup(class_report(by_hand.assignment, results, marks=marks))
+    counts = {words(row.th): int(row.td.text) for row in page.select(".points tbody tr")}
+    assert counts == dict.fromkeys(map(str, range(11)), 0) | {"0": 1, "1": 2, "2": 1, "10": 1}
+    assert "5 submissions · median so far 1 of 9 points" in words(page.header)
+    said = words(page.select_one(".points").find_previous("p"))
+    assert said.startswith("As nbgrader’s gradebook had them when this page was written")
+    assert "In 2 submissions something still waits for a person" in said  # bob's and cy's words
+    assert said.endswith("2.5 with 2.")
+    judged = soup(class_report(by_hand.assignment, results))
+    assert {words(row.th): int(row.td.text) for row in judged.select(".points tbody tr")}["1"] == 5
+    assert "median 1 of 4 points" in words(judged.header)
+    assert words(judged.select_one(".points").find_previous("p")).startswith("Of the exercises, as they were judged")
+    shuffled = class_report(by_hand.assignment, results[::-1], marks=marks)
+    assert shuffled == class_report(by_hand.assignment, results, marks=marks)
 
 
 # ---- nothing from outside is code ------------------------------------------------------------------------------------
@@ -375,7 +654,7 @@ def hostile() -> Result:
 def test_what_a_student_writes_is_text(make):
     sources = dict.fromkeys(NUMBERS, f"</code></pre>{BAD}")
     page = {
-        "feedback": lambda: feedback_page(ASSIGNMENT, hostile(), sources, SITE),
+        "feedback": lambda: feedback_page(ASSIGNMENT, replace(hostile(), sources=sources), SITE),
         "report": lambda: class_report(ASSIGNMENT, [*the_class(), hostile()], SITE),
         "anonymous": lambda: class_report(ASSIGNMENT, [*the_class(), hostile()], SITE, anonymous=True),
     }[make]()

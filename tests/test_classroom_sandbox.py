@@ -77,13 +77,13 @@ def test_a_submission_is_nobody_alone_and_without_rights(wrapped):
         import os, ctypes
         libc = ctypes.CDLL(None, use_errno=True)
         say(os.getuid() != 0, os.getpid(), os.getppid(), os.listdir('/proc'), os.listdir('.'), os.getcwd())
-        say([bool(libc.umount2(place, 2)) for place in (b'/proc', b'/tmp')])
-        say([bool(libc.mount(b'none', b'/tmp', b'tmpfs', 0, None)), bool(libc.unshare(0x10000000))])
-        say([bool(libc.umount2(place, 2)) for place in (b'/proc', b'/tmp')], os.listdir('/proc'))
+        say([bool(libc.umount2(place, 2)) for place in (b'/proc', b'/scratch')])
+        say([bool(libc.mount(b'none', b'/scratch', b'tmpfs', 0, None)), bool(libc.unshare(0x10000000))])
+        say([bool(libc.umount2(place, 2)) for place in (b'/proc', b'/scratch')], os.listdir('/proc'))
         """,
     )
     first, unmounted, made, again = words.split("|")
-    assert first == "True 1 0 [] [] /tmp"
+    assert first == "True 1 0 [] [] /scratch"
     assert unmounted == "[True, True]" and made.startswith("[True, ")
     assert again == "[True, True] []"  # not even where it could make a namespace of its own
 
@@ -91,11 +91,11 @@ def test_a_submission_is_nobody_alone_and_without_rights(wrapped):
 def test_nothing_of_the_one_before_is_left(wrapped):
     leaves = """
         import os
-        open('/tmp/left', 'w').write('here')
+        open('left', 'w').write('here')
         if os.fork() == 0:
             os.setsid()
             if os.fork() == 0:
-                while True: open('/tmp/again', 'w').write('here')
+                while True: open('/scratch/again', 'w').write('here')
     """
     said(wrapped, leaves)
     sees = """
@@ -104,7 +104,7 @@ def test_nothing_of_the_one_before_is_left(wrapped):
         for process in set(range(2, 400)) - own:
             try: os.kill(process, 0); alive.append(process)
             except ProcessLookupError: pass
-        say(os.listdir('/tmp'), alive)
+        say(os.listdir('/scratch'), alive)
     """
     assert said(wrapped, sees) == "[] []"
 
@@ -165,8 +165,8 @@ def test_nothing_outside_can_be_written_to(wrapped):
         for place in ['/x', '/dev/shm/x', '/dev/x', '/usr/x', '/etc/x', sys.prefix + '/x', '/proc/x']:
             try: open(place, 'w'); say('WRITTEN ' + place)
             except OSError as error: say(type(error).__name__)
-        open('/tmp/x', 'w').write('its own')
-        say(os.listdir('/tmp'))
+        open('x', 'w').write('its own')
+        say(os.listdir('/scratch'))
         """,
     ).split("|")
     assert set(words[:-1]) <= {"OSError", "PermissionError"} and words[-1] == "['x']"
@@ -312,7 +312,7 @@ found = {{"fault": sandbox.fault_of_bubblewrap()}}
 with sandbox.Sandbox(["numpy"], bubblewrap=True) as one:
     for kind, (source, words) in here.LIMITED.items():
         found[kind] = words in here.said(one, source) and here.said(one, "say('well')") == "well"
-    found["files"] = here.said(one, "import os; say(os.listdir('/tmp'), os.path.exists({secret!r}))")
+    found["files"] = here.said(one, "import os; say(os.listdir('/scratch'), os.path.exists({secret!r}))")
 print(json.dumps(found))
 """
 

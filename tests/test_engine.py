@@ -189,7 +189,12 @@ def test_torch_answers_are_taken():
         return torch.softmax(torch.mv(keys, query) / root, dim=-1) @ values
 
     assert attend.judge(float32_scalar).correct
-    assert ch1.weighted_average.judge(lambda w, v: torch.tensor(w).bfloat16() @ torch.tensor(v).bfloat16()).correct
+    # Half precision for inputs in single or double: so few digits would let wrong answers pass.
+    for half in (torch.bfloat16, torch.float16):
+        verdict = ch1.weighted_average.judge(
+            lambda w, v, half=half: torch.tensor(w).to(half) @ torch.tensor(v).to(half)
+        )
+        assert not verdict.correct and "half precision" in str(verdict)
     assert np.array_equal(as_array(torch.ones(2, requires_grad=True)), [1, 1])
     assert as_array(torch.ones(2, dtype=torch.bfloat16)).dtype == np.float32
 

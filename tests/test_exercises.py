@@ -2,8 +2,10 @@
 
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import attnlab.exercises
@@ -60,6 +62,19 @@ def test_what_an_exercise_must_have(exercises):
         assert len(one.hints) >= 2 and len(one.ordinary()) >= 4 and one.statement and one.variants, one.name
         # A notebook's code line holds 75 characters.
         assert max(map(len, one.stub.splitlines() + one.solution_source.splitlines())) <= 75, one.name
+
+
+def test_what_costs_points_beyond_ordinary_inputs_is_announced(exercises):
+    """Whole numbers where ordinary inputs are floating, and scores that overflow: only advice may come unannounced."""
+    for one in (each for each in exercises if not each.tests):
+        ordinary, statement = one.ordinary()[0].arguments, " ".join(one.statement.split())
+        floating = [isinstance(a, np.ndarray) and a.dtype.kind == "f" for a in ordinary]
+        for probe in (each for each in one.hard if not each.advice):
+            whole = [isinstance(a, np.ndarray) and a.dtype.kind == "i" for a in probe.arguments]
+            if any(np.logical_and(floating, whole)):
+                assert re.search("whole numbers|integers", statement), f"{one.name}: {probe.name}"
+            if probe.name == "huge scores":
+                assert re.search("[13]000|thousands|use `torch.softmax`", statement), one.name
 
 
 @pytest.mark.parametrize(("one", "answer", "expected"), BY_HAND)

@@ -139,6 +139,17 @@ def test_what_a_mask_lets_through_far_off_is_said_once():
         assert len(verdict.words) == bool(said) and all(said in text for text in verdict.words)
 
 
+def test_a_mask_put_into_whole_numbers_is_told_what_integers_cannot_hold():
+    def put_in(scores, allowed):
+        s = scores.copy()
+        s[~allowed] = -np.inf
+        return softmax(s)
+
+    verdict = ch1.masked_weights.judge(put_in)
+    assert not verdict.correct and verdict.remarks == ("integers",) and "holds neither −∞" in str(verdict)
+    assert ch1.masked_weights.judge(lambda s, a: put_in(s.astype(float), a)).correct
+
+
 def test_several_readings_are_offered_as_a_list():
     verdict = ch1.weights_at_temperature.judge(lambda s, T: softmax(s * T))
     assert verdict.title == "One of these mistakes"

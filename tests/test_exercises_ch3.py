@@ -143,6 +143,8 @@ def ones(a):
 BY_HAND = [
     (ch3.attention_in_matrix_form, lambda q, k, v: softmax(q @ k.T) @ v, ("scale: none",)),
     (ch3.attention_in_matrix_form, lambda q, k, v: softmax(q @ k.T / v.shape[1] ** 0.5) @ v, ("scale: by d_v",)),
+    (ch3.attention_in_matrix_form, lambda q, k, v: softmax(q @ k.T / q.shape[0] ** 0.5) @ v, ("scale: by n_q",)),
+    (ch3.attention_in_matrix_form, lambda q, k, v: softmax(q @ k.T / len(k) ** 0.5) @ v, ("scale: by n",)),
     (ch3.attention_in_matrix_form, lambda q, k, v: softmax(q @ k.T / len(k.T) ** 0.5, axis=0) @ v, ("axis: queries",)),
     (ch3.attention_in_matrix_form, lambda q, k, v: softmax(q @ k.T / k.shape[1] ** 0.5).T @ v, ("mix: transposed",)),
     (ch3.attention_in_matrix_form, lambda q, k, v: softmax(k @ q.T / k.shape[1] ** 0.5) @ v, ("roles exchanged",)),
@@ -236,6 +238,16 @@ def test_a_mistake_on_ordinary_inputs_and_one_on_large_scores_are_both_named():
 
     verdict = ch3.attention_in_matrix_form.judge(naive)
     assert verdict.turns == (("scale: none",),) and verdict.remarks == ("huge scores",)
+
+
+def test_where_a_transpose_fits_the_root_of_a_wrong_size_shows_beside_it():
+    def transposed(divisor):
+        return ch3.attention_in_matrix_form.judge(lambda q, k, v: softmax(q @ k.T / divisor(q, k, v)).T @ v).turns
+
+    assert transposed(lambda q, k, v: k.shape[1]) == (("scale: by d", "mix: transposed"),)
+    assert transposed(lambda q, k, v: v.shape[1] ** 0.5) == (("scale: by d_v", "mix: transposed"),)
+    either = (("scale: by n", "mix: transposed"), ("scale: by n_q", "mix: transposed"))  # it fits where these are equal
+    assert transposed(lambda q, k, v: len(q) ** 0.5) == transposed(lambda q, k, v: len(k) ** 0.5) == either
 
 
 def test_what_is_right_on_paper_but_lets_broken_padding_in_is_accepted_and_told_so():

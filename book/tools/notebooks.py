@@ -114,7 +114,7 @@ def chapter_cells(exercise: Exercise) -> list[NotebookNode]:
 
 def question_cells(question: OpenQuestion) -> list[NotebookNode]:
     """Question, a place for the answer, and the line that compares it."""
-    words = "*Your answer, in place of this line. A person reads it; a few sentences are enough.*"
+    words = "*Your answer, in place of this line. A person reads it.*"
     compare = f"# When you have written yours, take away the # and compare:\n# {question.call}.solution()"
     return [
         _cell(new_markdown_cell, _statement(question, "###"), question, "statement"),

@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from classroom_results import NUMBERS, SITE, assignment, the_class
+from nbformat.v4 import new_code_cell, new_notebook
 
 from attnlab.classroom.feedback import feedback_page
+from attnlab.classroom.marks import Given, Mark
 from attnlab.classroom.report import class_report
 
 PHONE_360 = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
@@ -27,10 +29,34 @@ def results():
     ]
 
 
+def with_marks() -> str:
+    """The page of somebody to whom a teacher has given points and comments, late, and in two notebooks."""
+    parts = {"ex-1-2-answer": ("1.2", "answer"), "ex-1-2-check": ("1.2", "check"), "ex-6-11-words": ("6.11", "words")}
+    released = new_notebook()
+    for cell, (number, part) in parts.items():
+        metadata = {"exercise": number, "part": part, "nbgrader": {"grade_id": cell}}
+        released.cells.append(new_code_cell(metadata=metadata))
+    said = f"{HTML}\n\n    an indented line\n{'word' * 100}"
+    cells = {
+        "ex-1-2-answer": Mark(comment=said),
+        "ex-1-2-check": Mark(0.75, 0.25, by_hand=True, waits=True),
+        "ex-6-11-words": Mark(4.0, 1.0, by_hand=True, comment=said),
+        HTML: Mark(waits=True, comment=said),
+    }
+    worth = {"ex-1-2-check": 1.0, "ex-6-11-words": 5.0, HTML: 3.0}
+    given = Given(cells, worth, points=4.75, others=2.0, penalty=1.5, total=5.25, most=12.0)
+    return feedback_page(replace(ASSIGNMENT, released=released), answered(29), SITE, given)
+
+
+def answered(which: int):
+    return replace(results()[which], sources=dict.fromkeys(NUMBERS, CODE))
+
+
 MAKE = {
-    "feedback": lambda: feedback_page(ASSIGNMENT, results()[0], dict.fromkeys(NUMBERS, CODE), SITE),
-    "feedback on nothing": lambda: feedback_page(ASSIGNMENT, results()[-1], {}),
-    "feedback on mistakes": lambda: feedback_page(ASSIGNMENT, results()[29], dict.fromkeys(NUMBERS, CODE), SITE),
+    "feedback": lambda: feedback_page(ASSIGNMENT, answered(0), SITE),
+    "feedback on nothing": lambda: feedback_page(ASSIGNMENT, results()[-1]),
+    "feedback on mistakes": lambda: feedback_page(ASSIGNMENT, answered(29), SITE),
+    "feedback with what was given": with_marks,
     "report": lambda: class_report(ASSIGNMENT, results(), SITE, page_of=lambda student: f"{student[:3]}.html"),
     "report without names": lambda: class_report(ASSIGNMENT, results(), anonymous=True),
 }
@@ -91,3 +117,11 @@ def test_a_bar_is_as_long_as_the_numbers_beside_it_say(opened):
     widths = row.locator(".bar i").evaluate_all("parts => parts.map(part => part.getBoundingClientRect().width)")
     whole = sum(widths)
     assert [round(40 * width / whole) for width in widths] == numbers
+
+
+@pytest.mark.parametrize("opened", ["feedback with what was given"], indirect=True)
+def test_a_comment_keeps_its_lines_and_is_text(opened):
+    said = opened.locator(".comment .said")
+    assert said.count() == 3
+    for text in said.all_inner_texts():
+        assert text.startswith(f"{HTML}\n\n    an indented line\nword")

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from .results import Result
+
+NAMED = 20  # ids in one line
 INSTALL = "in the course's folder, pip install --editable '.[classroom]' (for a cluster '.[classroom,cluster]')."
 
 
@@ -57,11 +63,14 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--memory", type=_positive, default=2.0, metavar="GIB", help="for one submission (2)")
     one.add_argument("--workers", type=int, metavar="N", help="processes (one a core)")
     one.add_argument("--scheduler", metavar="ADDRESS", help="grade on a Dask cluster: tcp://…:8786")
+    one.add_argument(
+        "--again", action="store_true", help="judge everybody anew (after time-outs on a busy machine, say)"
+    )
     one.add_argument("--unprotected", action="store_true", help="grade without a sandbox: work that you trust")
     _site(one)
     one.set_defaults(run=_grade)
 
-    one = commands.add_parser("report", help="write the class report and the tables anew")
+    one = commands.add_parser("report", help="write the students' pages, the class report and the tables anew")
     one.add_argument("name", metavar="NAME", help="the assignment")
     _site(one)
     one.set_defaults(run=_report)
@@ -97,6 +106,8 @@ def _hand_out(asked: argparse.Namespace) -> int:
     )
     for path in written:
         print(path)
+    if not (asked.site or asked.wheel):
+        print("colab/: these copies do not install attnlab. With --site ADDRESS or --wheel ADDRESS they would.")
     return 0
 
 
@@ -105,9 +116,11 @@ def _grade(asked: argparse.Namespace) -> int:
 
     from .course import Unprotected, grade
     from .isolation import Limits
+    from .sandbox import protections
 
-    if not asked.scheduler:
-        _protections(asked)
+    off = [] if asked.scheduler else [each.name for each in protections() if not each.on]
+    if off:
+        print(f"! not protected: {', '.join(off)} (attnlab protections says more)")
     try:
         outcome = grade(
             Path(),
@@ -118,13 +131,14 @@ def _grade(asked: argparse.Namespace) -> int:
             workers=asked.workers,
             scheduler=asked.scheduler,
             unprotected=asked.unprotected,
+            again=asked.again,
             site=asked.site,
-            progress=lambda each, **more: tqdm(each, unit="submission", disable=None, **more),
+            progress=functools.partial(tqdm, disable=None),
         )
     except Unprotected as error:
         print(
             f"attnlab: nothing was graded: a submission is code from outside, and there is no sandbox.\n{error}\n"
-            "If you trust this work, or the machine holds nothing of worth: attnlab grade … --unprotected",
+            "If you trust this work, or the machine holds nothing of worth: attnlab grade … --unprotected (on Linux)",
             file=sys.stderr,
         )
         return 1
@@ -132,21 +146,27 @@ def _grade(asked: argparse.Namespace) -> int:
         print(f"! {problem.student or '?'} · {problem.file}: {problem.message}")
     for student, words in outcome.failed:
         print(f"! {student} was not graded: {words}")
-    unread = len({each.student for each in outcome.results if each.remarks and not any(_begun(each))})
-    print(f"{len(outcome.results)} graded, {len(outcome.failed)} failed, {unread} without a readable answer")
+    empty = sorted({each.student for each in outcome.results if not _begun(each)})
+    print(f"{len(outcome.results)} graded, {len(outcome.failed)} failed, {len(empty)} without an answer")
+    if empty:
+        print(f"  without an answer: {', '.join(empty[:NAMED])}{' …' if len(empty) > NAMED else ''}")
     for path in outcome.written:
         print(path)
     return 1 if outcome.failed else 0
 
 
-def _begun(result: object) -> list[bool]:
-    return [verdict.status not in ("missing", "untouched") for verdict in result.verdicts.values()]
+def _begun(result: Result) -> bool:
+    """Whether there is anything in a submission that somebody wrote."""
+    statuses = {verdict.status for verdict in result.verdicts.values()}
+    return bool(statuses - {"missing", "untouched"}) or any(text.strip() for text in result.words.values())
 
 
 def _report(asked: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
     from .course import report
 
-    for path in report(Path(), asked.name, asked.site):
+    for path in report(Path(), asked.name, asked.site, functools.partial(tqdm, disable=None)):
         print(path)
     return 0
 

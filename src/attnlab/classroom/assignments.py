@@ -77,6 +77,8 @@ def assignments(course: Path, name: str) -> list[Assignment]:
     paths = sorted(folder.glob("*.ipynb"))
     if not paths:
         there = sorted(path.name for path in (course / "source").glob("*/"))
-        known = f"Here are: {', '.join(there)}." if there else "Make one with `attnlab handout`."
+        known = (
+            f"Here are: {', '.join(there)}." if there else "Are you in the class folder? `attnlab handout` makes one."
+        )
         raise FileNotFoundError(f"No notebook in {folder}. {known}")
     return [assignment(name, path) for path in paths]

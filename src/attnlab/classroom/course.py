@@ -5,8 +5,10 @@ All of it can be run again: what was done is found done, and what a teacher has 
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,11 +24,17 @@ from .grading import Store, Task, Work, task_of
 from .intake import Submission, collect
 from .isolation import Limits
 from .layouts import Problem
+from .marks import Marks, marks_of
 from .report import class_report, misunderstandings_csv
 from .results import Result
-from .sandbox import SandboxError, fault_of_bubblewrap
+from .sandbox import SandboxError, fault_of_bubblewrap, pythons
 
 SOLVED = ".solved"  # in place of a student: the notebook with the references, which must earn all points
+Progress = Callable[..., Iterable]  # wraps a loop, as tqdm does
+
+
+def _silent(each: Iterable, **_: object) -> Iterable:
+    return each
 
 
 class Unprotected(Exception):
@@ -40,7 +48,7 @@ class Graded:
     results     one a student and notebook, sorted
     failed      (student, words): what could not be graded through a fault of the course or this machine
     problems    what was refused at the intake
-    written     the tables and reports
+    written     the tables and reports, and the folder of the students' pages
     """
 
     results: list[Result] = field(default_factory=list)
@@ -59,8 +67,9 @@ def grade(
     workers: int | None = None,
     scheduler: str | None = None,
     unprotected: bool = False,
+    again: bool = False,
     site: str | None = None,
-    progress: Callable[..., Iterable] = lambda each, **_: each,
+    progress: Progress = _silent,
 ) -> Graded:
     """Grade the assignment `name` of a course directory.
 
@@ -68,40 +77,69 @@ def grade(
     workers           processes; as many as there are cores
     scheduler         the address of a Dask cluster, in place of this machine
     unprotected       run submissions with limits alone where there is no bubblewrap
+    again             judge everybody anew, say after a time-out on a busy machine
     site              where the book is published, for links to its sections
-    progress          wraps the loop over submissions, as tqdm does, with `total` and `desc`
+    progress          wraps the loops over submissions and over pages, as tqdm does, with `total` and `desc`
 
-    Unprotected where there is no sandbox; SandboxError where the references themselves earn less than all points here;
-    FileNotFoundError and ValueError as the assignment and the source are found wrong.
+    Unprotected where there is no sandbox; RuntimeError where another run is at work in this directory; SandboxError
+    where the references themselves earn less than all points here; FileNotFoundError and ValueError as the assignment
+    and the source are found wrong.
     """
     assigned = {each.notebook: each for each in assignments(course, name)}
-    fault = "" if scheduler else fault_of_bubblewrap()  # a cluster's workers are asked themselves
-    if fault and not unprotected:
+    fault = "" if scheduler else _fault(course)  # a cluster's workers are asked themselves
+    if fault and not (unprotected and sys.platform == "linux"):
         raise Unprotected(fault)
     limits, store = limits or Limits(), Store(course)
     tasks = {stem: task_of(each, limits, not (fault or (scheduler and unprotected))) for stem, each in assigned.items()}
-    collected = collect(source, course, name, sorted(assigned), pattern)
-    outcome = Graded(problems=collected.problems)
-    work = [(tasks[each.notebook], each) for each in collected.submissions]
-    with _runner(workers, scheduler) as run, Recorder(course, list(assigned.values())) as recorder:
+    with alone(course), _runner(workers, scheduler) as run, Recorder(course, list(assigned.values())) as recorder:
+        collected = collect(source, course, name, sorted(assigned), pattern)
+        outcome = Graded(problems=collected.problems)
+        work = [(tasks[each.notebook], each) for each in collected.submissions]
         for stem, each in assigned.items():
             _prove(each, tasks[stem], store, run)
-        for (_, submission), result in progress(grading.graded(work, store, run), total=len(work), desc=name):
+        found = grading.graded(work, store, run, again)
+        for (_, submission), result in progress(found, total=len(work), desc=name):
             if isinstance(result, Exception):
                 outcome.failed.append((submission.student, f"{type(result).__name__}: {result}"))
                 continue
-            _record(recorder, course, assigned[submission.notebook], submission, result, site)
+            _record(recorder, submission, result)
             outcome.results.append(result)
-    outcome.results.sort(key=lambda each: (each.student, each.notebook))
-    outcome.failed.sort()
-    outcome.written = write_reports(course, list(assigned.values()), outcome.results, site)
+        outcome.results.sort(key=lambda each: (each.student, each.notebook))
+        outcome.failed.sort()
+        outcome.written = write_all(course, list(assigned.values()), outcome.results, site, progress)
     return outcome
+
+
+def _fault(course: Path) -> str:
+    """Why submissions to this course cannot be run in a sandbox here; an empty text where they can."""
+    within = [place for place in pythons() if place in (course.resolve(), *course.resolve().parents)]
+    if within:
+        return (
+            f"the class folder lies in {within[0]}, where Python is: submissions could read it. Make the class folder "
+            "elsewhere."
+        )
+    return fault_of_bubblewrap()
+
+
+@contextlib.contextmanager
+def alone(course: Path) -> Iterator[None]:
+    """Nobody else grades in this directory meanwhile. RuntimeError where somebody does."""
+    import fcntl  # not on Windows, where nothing is graded
+
+    with open(course / ".attnlab.lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(
+                "another run of attnlab grade is at work in this folder; wait until it has ended"
+            ) from None
+        yield
 
 
 def _runner(workers: int | None, scheduler: str | None) -> grading.ThisMachine | Cluster:
     if scheduler:
         return Cluster(scheduler)
-    return grading.ThisMachine(workers or len(os.sched_getaffinity(0)))
+    return grading.ThisMachine(workers or len(os.sched_getaffinity(0)))  # fewer than os.cpu_count() in a container
 
 
 def _prove(assignment: Assignment, task: Task, store: Store, run: grading.Runner) -> None:
@@ -127,26 +165,36 @@ def _prove(assignment: Assignment, task: Task, store: Store, run: grading.Runner
             )
 
 
-def _record(
-    recorder: Recorder, course: Path, assignment: Assignment, submission: Submission, result: Result, site: str | None
-) -> None:
+def _record(recorder: Recorder, submission: Submission, result: Result) -> None:
     data = grading.data_of(submission)
-    handed = submissions.read(data, list(result.verdicts)) if data is not None else None
-    recorder.record(result, handed.notebook if handed else None)
-    sources: dict[str, str] = {}
-    for cell in handed.cells if handed else ():
-        if number := cell.answers:
-            sources[number] = f"{sources[number]}\n\n{cell.source}" if number in sources else cell.source
-    page = course / "feedback" / result.student / result.assignment / f"{result.notebook}.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(feedback_page(assignment, result, sources, site), "utf-8", newline="\n")
+    recorder.record(result, submissions.read(data, list(result.verdicts)).notebook if data is not None else None)
 
 
-def write_reports(course: Path, assigned: list[Assignment], results: list[Result], site: str | None) -> list[Path]:
+# ---- what is read ---------------------------------------------------------------------------------------------------
+
+
+def write_all(
+    course: Path, assigned: list[Assignment], results: list[Result], site: str | None, progress: Progress = _silent
+) -> list[Path]:
+    """The students' pages, the class reports, and the tables, with the points that the gradebook holds now."""
+    name = assigned[0].name
+    marks = marks_of(course, name)
+    by_notebook = {each.notebook: each for each in assigned}
+    for each in progress(results, total=len(results), desc="pages"):
+        page = course / "feedback" / each.student / name / f"{each.notebook}.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        text = feedback_page(by_notebook[each.notebook], each, site, marks.given(each.student, each.notebook))
+        page.write_text(text, "utf-8", newline="\n")
+    return [*_write_reports(course, assigned, results, marks, site), course / "feedback"]
+
+
+def _write_reports(
+    course: Path, assigned: list[Assignment], results: list[Result], marks: Marks, site: str | None
+) -> list[Path]:
     """The class report of each notebook, for the teacher and to be shown in class, and the tables."""
     name, folder = assigned[0].name, course / "reports"
     folder.mkdir(exist_ok=True)
-    texts = {f"{name}-grades.csv": grades_csv(course, assigned, results)}
+    texts = {f"{name}-grades.csv": grades_csv(course, assigned, results, marks)}
     for each in assigned:
         mine = [result for result in results if result.notebook == each.notebook]
         stem = name if len(assigned) == 1 else f"{name}-{each.notebook}"
@@ -154,8 +202,8 @@ def write_reports(course: Path, assigned: list[Assignment], results: list[Result
         def page_of(student: str, each: Assignment = each) -> str:
             return f"../feedback/{student}/{each.name}/{each.notebook}.html"
 
-        texts[f"{stem}.html"] = class_report(each, mine, site, page_of=page_of)
-        texts[f"{stem}-anonymous.html"] = class_report(each, mine, site, anonymous=True)
+        texts[f"{stem}.html"] = class_report(each, mine, site, page_of=page_of, marks=marks)
+        texts[f"{stem}-anonymous.html"] = class_report(each, mine, site, anonymous=True, marks=marks)
         texts[f"{stem}-mistakes.csv"] = misunderstandings_csv(each, mine)
     for file, text in texts.items():
         # A spreadsheet takes a table for Latin-1 unless it begins with a mark.
@@ -163,12 +211,12 @@ def write_reports(course: Path, assigned: list[Assignment], results: list[Result
     return [folder / file for file in texts]
 
 
-def report(course: Path, name: str, site: str | None) -> list[Path]:
-    """The reports anew from what is stored, say after points were given by hand. FileNotFoundError without results."""
+def report(course: Path, name: str, site: str | None, progress: Progress = _silent) -> list[Path]:
+    """Pages, reports and tables anew, say after points were given by hand. FileNotFoundError without results."""
     assigned, results = assignments(course, name), []
     for each in assigned:
         for path in sorted((course / "judged").glob(f"[!.]*/{name}/{each.notebook}.json")):
             results.append(Result.from_json(path.read_text("utf-8")))
     if not results:
         raise FileNotFoundError(f"Nothing has been graded for {name} yet: attnlab grade {name}")
-    return write_reports(course, assigned, results, site)
+    return write_all(course, assigned, results, site, progress)

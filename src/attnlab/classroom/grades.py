@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from .preprocessors import Gradebook  # it says what to do where nbgrader is missing
-
-from nbgrader.api import Assignment as Known  # isort: skip
-from nbgrader.api import BaseCell, Grade, Notebook, Student, SubmittedAssignment, SubmittedNotebook  # isort: skip
-
 from attnlab.exercises.engine.cards import Verdict
 
 from .assignments import Assignment
-from .releasing import configured
+from .marks import Marks, cells_of, marks_of
 from .results import Result
 
 WORDS = {
@@ -33,75 +27,51 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # 
 Where = tuple[str, str]  # a graded cell: the notebook, and nbgrader's name of the cell
 
 
-def grades_csv(course: Path, assignments: Sequence[Assignment], results: Iterable[Result]) -> str:
+def grades_csv(
+    course: Path, assignments: Sequence[Assignment], results: Iterable[Result], marks: Marks | None = None
+) -> str:
     """All grades of an assignment as a table, as the gradebook has them now: points given by hand count.
 
     One line a student: the points of each exercise and question (empty where a person has still to read), the late
     penalty, the total that nbgrader exports, the maximum, and each verdict in words.  Lines are sorted by id, and a
     text that a spreadsheet would take for a formula begins with an apostrophe.
 
+    marks   what the gradebook holds, where that was read already
     Raises ValueError where nbgrader does not know the assignment.
     """
     (name,) = {each.name for each in assignments}
-    coursedir = configured(course).coursedir
-    with contextlib.closing(Gradebook(coursedir.db_url, coursedir.course_id)) as gradebook:
-        most = gradebook.find_assignment(name).max_score
-        points, totals = _points(gradebook, name), _totals(gradebook, name)
+    marks = marks or marks_of(course, name)
     judged = {(each.student, each.notebook): each for each in results}
     exercises = [(each.notebook, one) for each in assignments for one in each.exercises]
-    columns = _columns(assignments, {where for earned in points.values() for where in earned})
+    columns = _columns(assignments, marks)
 
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     verdicts = [f"{one.number} {one.name}: verdict" for _, one in exercises]
     table.writerow(map(_safe, ["student", *columns.values(), "late penalty", "total", "max", *verdicts]))
-    for student in sorted({*totals, *(student for student, _ in judged)}):
-        earned, (score, penalty) = points.get(student, {}), totals.get(student, (0.0, 0.0))
-        numbers = [*(earned.get(where) for where in columns), penalty, max(0.0, score - penalty), most]
+    for student in sorted({*marks.students, *(student for student, _ in judged)}):
+        total, penalty = marks.total(student)
+        numbers = [*(_points(marks, student, *where) for where in columns), penalty, total, marks.most]
         said = [_said(judged.get((student, notebook)), one.number) for notebook, one in exercises]
         table.writerow([_safe(student), *map(_number, numbers), *map(_safe, said)])
     return out.getvalue()
 
 
-def _points(gradebook: Gradebook, name: str) -> dict[str, dict[Where, float | None]]:
-    """{student: {cell: points}}, None where nobody has given any yet. One query, for a class of thousands."""
-    rows = (
-        gradebook.db.query(Student.id, Notebook.name, BaseCell.name, Grade.score, Grade.auto_score, Grade.manual_score)
-        .select_from(Grade)
-        .join(BaseCell, BaseCell.id == Grade.cell_id)
-        .join(SubmittedNotebook, SubmittedNotebook.id == Grade.notebook_id)
-        .join(Notebook, Notebook.id == SubmittedNotebook.notebook_id)
-        .join(SubmittedAssignment, SubmittedAssignment.id == SubmittedNotebook.assignment_id)
-        .join(Known, Known.id == SubmittedAssignment.assignment_id)
-        .join(Student, Student.id == SubmittedAssignment.student_id)
-        .filter(Known.name == name)
-    )
-    found: dict[str, dict[Where, float | None]] = {}
-    for student, notebook, cell, score, by_check, by_hand in rows:
-        given = by_check is not None or by_hand is not None
-        found.setdefault(student, {})[notebook, cell] = score if given else None
-    return found
+def _points(marks: Marks, student: str, notebook: str, cell: str) -> float | None:
+    sheet = marks.sheets.get((student, notebook))
+    mark = sheet and sheet.cells.get(cell)
+    return mark.points if mark else None
 
 
-def _totals(gradebook: Gradebook, name: str) -> dict[str, tuple[float, float]]:
-    """{student: (points, late penalty)}, as nbgrader adds them up."""
-    columns = (SubmittedAssignment.student_id, SubmittedAssignment.score, SubmittedAssignment.late_submission_penalty)
-    rows = gradebook.db.query(*columns).join(Known, Known.id == SubmittedAssignment.assignment_id)
-    return {student: (score or 0.0, penalty or 0.0) for student, score, penalty in rows.filter(Known.name == name)}
-
-
-def _columns(assignments: Sequence[Assignment], graded: set[Where]) -> dict[Where, str]:
+def _columns(assignments: Sequence[Assignment], marks: Marks) -> dict[Where, str]:
     """The graded cells and their headings: exercises, questions, and what a teacher has added."""
     names = {}
     for each in assignments:
         headings = {one.number: f"{one.number} {one.name}" for one in (*each.exercises, *each.questions)}
-        cells = {
-            (cell.metadata.get("exercise"), cell.metadata.get("part")): (each.notebook, cell.metadata.nbgrader.grade_id)
-            for cell in each.released.cells
-            if "nbgrader" in cell.metadata
-        }
+        cells = {part: (each.notebook, cell) for cell, part in cells_of(each).items()}
         parts = [(one.number, "check") for one in each.exercises] + [(one.number, "words") for one in each.questions]
         names |= {cells[part]: headings[part[0]] for part in parts if part in cells}
+    graded = {(notebook, cell) for notebook, cells in marks.worth.items() for cell in cells}
     return names | {where: " ".join(where) for where in sorted(graded - set(names))}
 
 

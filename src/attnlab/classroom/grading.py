@@ -7,12 +7,16 @@ that was interrupted goes on where it stopped, and a second run finds everything
 from __future__ import annotations
 
 import ast
+import contextlib
+import ctypes
 import functools
 import hashlib
 import importlib.metadata
 import json
 import multiprocessing
 import os
+import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +29,7 @@ from nbformat import NotebookNode
 
 from . import submissions
 from .assignments import Assignment, look_up
+from .cells import python_of
 from .intake import Submission
 from .isolation import Limits
 from .judging import judged
@@ -33,6 +38,7 @@ from .sandbox import ROOM, Sandbox, SandboxError
 from .sources import Refused, read_file
 
 ALWAYS = ("numpy", "numpy.random", "array_api_compat.numpy", "IPython.core.inputtransformer2")  # to import beforehand
+END_WITH_PARENT = 1  # of prctl
 ATTEMPTS = 3  # with a new pool, should a process of ours be ended from outside
 _mine = threading.local()  # a sandbox stays warm for the thread that started it
 
@@ -53,11 +59,12 @@ class Task:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Of everything that a verdict depends on beside the submission: the course's code, libraries, limits."""
+        """Of what a verdict depends on beside the submission: the course's code, Python and its libraries, limits."""
         found = hashlib.sha256(json.dumps(asdict(self)).encode())
         for path in sorted(ROOM.rglob("*.py")):
             found.update(path.relative_to(ROOM).as_posix().encode() + path.read_bytes())
-        for name in ("numpy", "torch"):
+        found.update(sys.version.encode())
+        for name in ("numpy", "scipy", "torch", "ipython", "safetensors"):
             try:
                 found.update(importlib.metadata.version(name).encode())
             except importlib.metadata.PackageNotFoundError:
@@ -77,12 +84,17 @@ def _imported(notebook: NotebookNode) -> list[str]:
     found = []
     for cell in notebook.cells:
         if cell.metadata.get("role") == "setup":
-            for node in ast.walk(ast.parse(cell.source)):
-                if isinstance(node, ast.Import):
-                    found += [each.name for each in node.names]
-                elif isinstance(node, ast.ImportFrom) and node.module:
-                    found += [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+            with contextlib.suppress(SyntaxError):  # then the cell's own error says so, to everybody
+                found += _modules(ast.parse(python_of(cell.source)))
     return found
+
+
+def _modules(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (node.module, *(f"{node.module}.{each.name}" for each in node.names))
 
 
 # ---- one submission -------------------------------------------------------------------------------------------------
@@ -100,18 +112,19 @@ def grade_one(task: Task, submission: Submission, data: bytes | None, key: str) 
     exercises, questions = look_up(list(task.numbers))
     handed = submissions.read(data, task.numbers) if data is not None else submissions.Handed((), {}, (), None)
     try:
-        verdicts = judged(handed, exercises, _sandbox(task), task.limits)
+        found = judged(handed, exercises, _sandbox(task), task.limits)
     except SandboxError:
         close()
-        verdicts = judged(handed, exercises, _sandbox(task), task.limits)
+        found = judged(handed, exercises, _sandbox(task), task.limits)
     return Result(
         student=submission.student,
         assignment=submission.assignment,
         notebook=submission.notebook,
         key=key,
-        verdicts=verdicts,
+        verdicts=found.verdicts,
+        sources=found.sources,
         words={each.number: handed.words.get(each.number, "") for each in questions},
-        remarks=(*submission.problems, *handed.remarks),
+        remarks=(*submission.problems, *handed.remarks, *found.remarks),
     )
 
 
@@ -177,6 +190,12 @@ class Store:
         os.replace(fresh, path)
 
 
+def _begin() -> None:
+    """What a process that grades does first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that decides what to do about it
+    ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)  # and its sandbox ends with it
+
+
 class ThisMachine:
     """Runs work in processes of this machine, which stay until the end of the `with` statement."""
 
@@ -214,16 +233,22 @@ class ThisMachine:
     def _processes(self) -> ProcessPoolExecutor:
         if self._pool is None:
             # A fork would copy whatever state the caller has.
-            self._pool = ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"))
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.workers, context, _begin)
         return self._pool
 
 
-def graded(work: Iterable[Work], store: Store, runner: Runner) -> Iterator[tuple[Work, Result | Exception]]:
-    """All of the work: what is stored first, then what has to be done, which is stored as it comes."""
+def graded(
+    work: Iterable[Work], store: Store, runner: Runner, again: bool = False
+) -> Iterator[tuple[Work, Result | Exception]]:
+    """All of the work: what is stored first, then what has to be done, which is stored as it comes.
+
+    With `again`, all has to be done.
+    """
     todo = []
     for each in work:
         *_, key = arguments(*each)
-        known = store.read(each[1], key)
+        known = None if again else store.read(each[1], key)
         if known is None:
             todo.append(each)
         else:

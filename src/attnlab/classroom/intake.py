@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import contextlib
 import re
-import zipfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbgrader.utils import parse_utc
 
-from . import naming, shelf
-from .layouts import Claim, Layout, Problem, compiled, is_notebook, is_zip
+from . import attempts, misplaced, naming, shelf
+from .layouts import Claim, Layout, Problem, compiled, is_notebook, is_zip, opened
 from .naming import Sender
 from .sources import Found, Limits, Reader, Refused, in_folder, in_zip, open_zip, read_file, shown
 
 TIMESTAMP = "timestamp.txt"  # nbgrader's file beside a submission: when it was handed in
+LATE = "Canvas marks it as handed in late."
 
 
 @dataclass(frozen=True, order=True)
@@ -66,36 +66,39 @@ def collect(
 ) -> Collected:
     """Bring the submissions of `source` into `course`; None takes what lies in course/submitted.
 
-    source      a folder, a zip, or one notebook
+    source      a folder, a zip, or one notebook; the course directory stands for its submitted/
     notebooks   the stems of the assignment's notebooks: ["01_weights"]
     pattern     a regular expression, searched for in each file's path, with a group `student` and perhaps `notebook`
                 (nbgrader's names `student_id`, `file_id`, `timestamp` do too); in place of the guess
     progress    wraps the loop over students, as tqdm does
 
-    FileNotFoundError where there is no such source; ValueError for a name or a pattern that cannot be used. Who was
-    called what is written to course/submitted/ASSIGNMENT-names.csv.
+    FileNotFoundError where there is no such source; ValueError for a name, pattern or source that cannot be used: one
+    that cannot be opened, a part of the course directory, one whose files are all something else than notebooks of the
+    assignment, and where there is no submission at all. Then nothing is written. Who was called what is written to
+    course/submitted/ASSIGNMENT-names.csv.
     """
     for name in (assignment, *notebooks):
         if not name or name.startswith(".") or re.search(r"[/\\\0]", name):
             raise ValueError(f"{name!r} is no name for a folder or file; give the name alone, without a path")
-    submitted = course / "submitted"
-    intake = Intake(submitted, assignment, list(notebooks), Reader(limits or Limits()))
+    intake = Intake(course, assignment, list(notebooks), Reader(limits or Limits()))
     intake.others = {path.stem for path in (course / "source").glob("*/*.ipynb")} - set(notebooks)
-    if source is not None:
-        if not source.exists():
-            raise FileNotFoundError(f"There is no {source}. Give a folder with submissions, or a zip.")
-        if source.is_dir() and (source / "submitted").is_dir() and pattern is None:
-            source = source / "submitted"  # a course directory
-    if source is not None and source.resolve() != submitted.resolve():
-        intake.bring(source, compiled(pattern), progress)
-    return intake.done()
+    made = compiled(pattern)
+    if source is not None and not source.exists():
+        raise FileNotFoundError(f"There is no {source}. Give a folder with submissions, or a zip.")
+    origin = source and misplaced.origin(source, course, assignment, pattern)
+    if origin:
+        intake.bring(origin, made, progress)
+    collected = intake.done()
+    if not collected.submissions:
+        raise misplaced.of_nobody(origin, intake.submitted, assignment, list(notebooks), collected.problems)
+    return collected
 
 
 @dataclass
 class Intake:
     """One run of `collect`."""
 
-    submitted: Path
+    course: Path
     assignment: str
     notebooks: list[str]
     reader: Reader
@@ -103,7 +106,12 @@ class Intake:
     problems: list[Problem] = field(default_factory=list)
     remarks: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # (student, notebook) → sentences
     left_out: set[tuple[str, str]] = field(default_factory=set)  # files came for it, and none could be taken
+    late: set[tuple[str, str]] = field(default_factory=set)
     rows: list[shelf.Row] = field(default_factory=list)
+
+    @property
+    def submitted(self) -> Path:
+        return self.course / "submitted"
 
     def refuse(self, student: str | None, file: str, message: str) -> str:
         problem = Problem(student, shown(file), message)
@@ -114,13 +122,16 @@ class Intake:
 
     def bring(self, source: Path, pattern: re.Pattern | None, progress: Callable[[Iterable], Iterable]) -> None:
         layout = Layout(self.assignment, self.notebooks, sorted(self.others), source.stem, pattern)
-        with contextlib.ExitStack() as opened:
+        with contextlib.ExitStack() as stack:
             try:
-                claims, problems = layout.claims(self._listed(source, opened))
+                claims, problems = layout.claims(self._listed(source, stack))
             except Refused as refused:
-                self.refuse(None, source.name, str(refused))
-                return
+                raise ValueError(f"{source} {refused}.") from None
             self.problems += problems
+            if not claims and shelf.students(self.submitted, self.assignment)[0]:
+                self.refuse(None, source.name, "gives no student's file, so what lay in submitted/ before is graded")
+            expected = misplaced.Expected(self.course, self.assignment, self.notebooks, self.others, self.reader)
+            expected.check(claims)
             by_sender: dict[Sender, list[Claim]] = {}
             for claim in claims:
                 by_sender.setdefault(claim.sender, []).append(claim)
@@ -133,7 +144,7 @@ class Intake:
                 self._bring_one(ids[sender], sender, by_sender[sender])
         shelf.write_names(self.submitted, self.assignment, table, self.rows)
 
-    def _listed(self, source: Path, opened: contextlib.ExitStack) -> list[Found]:
+    def _listed(self, source: Path, stack: contextlib.ExitStack) -> list[Found]:
         """The files of the source. A folder with one zip and nothing else stands for that zip."""
         if source.is_dir():
             found = in_folder(source, self.reader)
@@ -144,7 +155,7 @@ class Intake:
             return [Found((source.name,), source.name, lambda: read_file(source, self.reader))]
         elif not source.is_file():
             raise Refused("is no ordinary file. Give a folder with submissions, or a zip")
-        return in_zip(opened.enter_context(open_zip(source)), self.reader)
+        return in_zip(stack.enter_context(open_zip(source)), self.reader)
 
     def _report_name(self, sender: Sender, student: str) -> None:
         wish = naming.student_id(sender.name)
@@ -155,13 +166,14 @@ class Intake:
     # ---- one student -----------------------------------------------------------------------------------------------
 
     def _bring_one(self, student: str, sender: Sender, claims: list[Claim]) -> None:
-        with contextlib.ExitStack() as opened:
-            files = [each for claim in claims for each in self._opened(student, claim, opened)]
+        with contextlib.ExitStack() as stack:
+            files = [each for claim in claims for each in opened(claim, self.reader, stack)]
             wanted, said = self._sorted_out(student, files)
             times = []
             for notebook in self.notebooks:
                 taken = self._take(student, notebook, wanted.get(notebook, []), said)
-                self.rows.append(shelf.Row(student, sender, notebook, taken.found.label if taken else ""))
+                file, late = (taken.found.label, taken.said.late) if taken else ("", False)
+                self.rows.append(shelf.Row(student, sender, notebook, file, late))
                 times += [taken.said.time] if taken and taken.said.time else []
             stamp = max(times).isoformat(" ") if times else self._stamp(student, files)
         try:
@@ -171,23 +183,6 @@ class Intake:
         except Refused as refused:
             self.refuse(student, f"submitted/{student}", str(refused))
 
-    def _opened(self, student: str, claim: Claim, opened: contextlib.ExitStack) -> list[Claim]:
-        """The claim, or what is in it if it is a zip."""
-        if not is_zip(claim.file) or claim.found.refused:
-            return [claim]
-        try:
-            archive: zipfile.ZipFile = opened.enter_context(open_zip(claim.found.read()))
-        except Refused as refused:
-            return [replace(claim, found=claim.found.refusing(str(refused)))]
-        inside = []
-        for each in in_zip(archive, self.reader, claim.found.label):
-            file = each.parts[-1] if each.parts else ""
-            if is_zip(file) and not each.refused:
-                each = each.refusing("is a zip inside of a zip, and is not opened. Pack the notebook itself")
-            inside.append(Claim(each, claim.said, file))
-        empty = replace(claim, found=claim.found.refusing("is an empty zip. Hand in the notebook"))
-        return inside or [empty]
-
     def _sorted_out(self, student: str, files: list[Claim]) -> tuple[dict[str, list[Claim]], list[str]]:
         """notebook → its candidates, and what there is to say of the other files."""
         wanted: dict[str, list[Claim]] = {}
@@ -195,14 +190,14 @@ class Intake:
         for each in files:
             if each.file == TIMESTAMP and each.exact:
                 continue
-            notebook = self._notebook_of(each.file) if is_notebook(each.file) else None
+            notebook = naming.notebook_of(each.file, self.notebooks, self.others)
             if notebook:
                 wanted.setdefault(notebook, []).append(each)
             elif each.found.refused:
                 said.append(self.refuse(student, each.found.label, each.found.refused))
             elif not is_notebook(each.file):
                 strange.append(each.found.label)
-            elif naming.stem_of(each.file) in self.others:
+            elif naming.other_of(each.file, self.notebooks, self.others):
                 said.append(self.refuse(student, each.found.label, "is the notebook of another assignment"))
             else:
                 expected = " or ".join(f"{name}.ipynb" for name in self.notebooks)
@@ -214,32 +209,22 @@ class Intake:
             said.append(self.refuse(student, names, f"{message}. Hand in the .ipynb file"))
         return wanted, said
 
-    def _notebook_of(self, file: str) -> str | None:
-        if naming.stem_of(file) in self.others:
-            return None
-        fits = {notebook: naming.match_of(file, notebook).closeness for notebook in self.notebooks}
-        best = max(self.notebooks, key=lambda notebook: (fits[notebook], len(notebook)))
-        return best if fits[best] or len(self.notebooks) == 1 else None
-
     def _take(self, student: str, notebook: str, files: list[Claim], said: list[str]) -> Claim | None:
         """Store the latest of `files` that can be read."""
         remarks = self.remarks.setdefault((student, notebook), [])
-        ranked = sorted(files, key=lambda each: _rank(each, notebook), reverse=True)
-        for each in ranked:
+        ranked = attempts.ranked(files, notebook)
+        for place, each in enumerate(ranked):
             try:
                 data = each.found.read()
-                place = shelf.folder(self.submitted, student, self.assignment) / f"{notebook}.ipynb"
-                if kept := shelf.store(place, data, self.submitted):
-                    self.refuse(student, f"{student}/{place.name}", f"is replaced; the earlier file is now {kept}")
+                home = shelf.folder(self.submitted, student, self.assignment) / f"{notebook}.ipynb"
+                if kept := shelf.store(home, data, self.submitted):
+                    self.refuse(student, f"{student}/{home.name}", f"is replaced; the earlier file is now {kept}")
             except Refused as refused:
                 remarks.append(self.refuse(student, each.found.label, str(refused)))
                 continue
-            others = sorted(shown(one.found.label) for one in ranked if one is not each)
-            if others:
-                remarks.append(
-                    f"{len(ranked)} files came for {notebook}: {shown(each.found.label)} is graded, the latest as far "
-                    f"as names tell, and not {', '.join(others[:5])}{' …' if len(others) > 5 else ''}."
-                )
+            remarks += filter(None, [attempts.remark_on(each, ranked, notebook)])
+            if doubt := attempts.doubt_on(each, ranked[place:], notebook):
+                self.refuse(student, each.found.label, doubt)
             return each
         remarks += said
         if remarks:
@@ -261,6 +246,8 @@ class Intake:
     # ---- what lies there -------------------------------------------------------------------------------------------
 
     def done(self) -> Collected:
+        marked = [*self.rows, *shelf.read_names(self.submitted, self.assignment)]
+        self.late = {(row.student, row.notebook) for row in marked if row.late}
         here, strange = shelf.students(self.submitted, self.assignment)
         for name in strange:
             self.refuse(None, f"submitted/{name}", "has a name that is no student's id. Rename the folder")
@@ -276,7 +263,7 @@ class Intake:
     def _standing(self, student: str, notebook: str) -> tuple[Path | None, tuple[str, ...]]:
         """The path that is graded, and what there is to say of it."""
         remarks = list(dict.fromkeys(self.remarks.get((student, notebook), [])))
-        mine = lambda file: self._notebook_of(file) == notebook  # noqa: E731
+        mine = lambda file: naming.notebook_of(file, self.notebooks, self.others) == notebook  # noqa: E731
         try:
             path = shelf.look(self.submitted, student, self.assignment, notebook, mine)
         except Refused as refused:
@@ -288,12 +275,6 @@ class Intake:
             remarks.append(f"It was handed in under the name {shown(path.name)}.")
         elif (student, notebook) in self.left_out:
             remarks.append("What is graded is the file that was handed in before.")
+        if path and (student, notebook) in self.late:
+            remarks.append(LATE)
         return path, tuple(remarks)
-
-
-def _rank(claim: Claim, notebook: str) -> tuple:
-    """The later attempt; then the better name; then what came later within an attempt, as far as names tell."""
-    match, found = naming.match_of(claim.file, notebook), claim.found
-    exact = claim.exact and match.closeness == 3
-    within = (claim.said.order, match.copy, -len(found.parts), found.place, found.label)
-    return claim.said.attempt, exact, min(match.closeness, 2), *within

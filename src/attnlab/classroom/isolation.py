@@ -9,17 +9,36 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import resource
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES = 0x0002_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000
+try:
+    import pyseccomp
+except (ImportError, OSError, RuntimeError):  # not Linux, or no libseccomp
+    pyseccomp = None
+
+NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x2_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
 PRIVATE, READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC, REMOUNT, BIND, RECURSIVE = 0x40000, 1, 2, 4, 8, 32, 0x1000, 0x4000
 SET_DUMPABLE, SUBREAPER, DROP_BOUNDING, NO_NEW_PRIVILEGES = 4, 36, 24, 38
-CAPABILITIES_3 = 0x2008_0522
+CAPABILITIES_3, SHARED_MEMORY = 0x2008_0522, 0x21
+# What no answer needs, and what has let programs out of sandboxes; memory that belongs to no process is among it.
+# fmt: off
+FORBIDDEN = (
+    "acct", "add_key", "bpf", "chroot", "clone3", "fsconfig", "fsmount", "fsopen", "fspick", "io_uring_enter",
+    "io_uring_register", "io_uring_setup", "kcmp", "kexec_load", "keyctl", "memfd_create", "memfd_secret", "mount",
+    "mount_setattr", "move_mount", "mq_open", "msgget", "name_to_handle_at", "open_by_handle_at", "open_tree",
+    "perf_event_open", "personality", "pidfd_getfd", "pivot_root", "process_vm_readv", "process_vm_writev", "ptrace",
+    "quotactl", "request_key", "semget", "setns", "shmget", "swapon", "syslog", "umount2", "unshare", "userfaultfd",
+)
+# fmt: on
+OWN_FOLDER = "/scratch"  # the one that a submission may write to
 OWN_USER = 61_001  # who a submission is, where the sandbox was started by root
 
 
@@ -28,7 +47,7 @@ class Limits:
     """What one submission may use.
 
     seconds    for one exercise, and for the cell of its answer; other cells get six times as many
-    memory     bytes beyond what Python itself has
+    memory     bytes beyond what Python itself has, of one process, and of all together
     processes, files   how many at once (threads are processes)
     disk       bytes in the one folder that it may write to, and in one file
     """
@@ -40,6 +59,9 @@ class Limits:
     disk: int = 16 * 2**20
 
 
+_folders: dict[int, str] = {}  # of processes without a file system of their own, to be removed after them
+
+
 def adopt_orphans() -> None:
     """Make this process the parent of every process below it whose own parent ends."""
     with contextlib.suppress(OSError, AttributeError):
@@ -48,12 +70,13 @@ def adopt_orphans() -> None:
 
 def start(work: Callable[[], None], limits: Limits, own_namespaces: bool) -> int:
     """Do `work` in a new process with those limits; its process id.  OSError where a namespace cannot be had."""
+    folder = None if own_namespaces else tempfile.mkdtemp(prefix="attnlab-")
     reader, writer = os.pipe()
     first = os.fork()
     if first == 0:
         try:
             os.close(reader)
-            _split(work, limits, own_namespaces, writer)
+            _split(work, limits, folder, writer)
         except OSError as error:
             os.write(writer, f"{error.errno} {error}".encode())
         finally:
@@ -65,11 +88,17 @@ def start(work: Callable[[], None], limits: Limits, own_namespaces: bool) -> int
     number, _, words = said.partition(" ")
     if words or not number:
         raise OSError(int(number or 0), words or "the process for a submission ended before it began")
+    if folder:
+        _folders[int(number)] = folder
     return int(number)
 
 
-def _split(work: Callable[[], None], limits: Limits, own_namespaces: bool, writer: int) -> None:
-    """In the middle process: leave what is shared, then start the one that works, and tell its number."""
+def _split(work: Callable[[], None], limits: Limits, folder: str | None, writer: int) -> None:
+    """In the middle process: leave what is shared, then start the one that works, and tell its number.
+
+    Without namespaces of its own it works in `folder`.
+    """
+    own_namespaces = folder is None
     if own_namespaces:
         if os.getuid() == 0:  # limits on processes do not hold for root
             os.setgroups([])
@@ -77,7 +106,7 @@ def _split(work: Callable[[], None], limits: Limits, own_namespaces: bool, write
             os.setuid(OWN_USER)
         _call("prctl", SET_DUMPABLE, 1, 0, 0, 0)  # or the files below would belong to root
         user, group = os.getuid(), os.getgid()
-        _call("unshare", NEW_USER | NEW_MOUNTS | NEW_PROCESSES | NEW_IPC)
+        _call("unshare", NEW_USER | NEW_MOUNTS | NEW_PROCESSES | NEW_IPC | NEW_NETWORK)
         for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{file}", "w") as target:
                 target.write(text)
@@ -91,8 +120,10 @@ def _split(work: Callable[[], None], limits: Limits, own_namespaces: bool, write
                 size, others = _size(), 0
                 _own_files(limits)
                 _drop_capabilities()
+                _filter_calls()
             else:
                 size, others = _size(), _threads_of_this_user()
+                os.chdir(folder)
             _limit(limits, size, others)
             os.close(tell)  # ready; until here, a fault is one of the sandbox
             os.close(writer)
@@ -113,9 +144,12 @@ def _own_files(limits: Limits) -> None:
     quiet = NO_SUID | NO_DEVICES
     _call("mount", b"none", b"/", None, PRIVATE | RECURSIVE, None)
     size = f"size={limits.disk},nr_inodes=1000,mode=0700".encode()
-    _call("mount", b"tmpfs", b"/tmp", b"tmpfs", quiet, size)
+    own = OWN_FOLDER.encode()
+    _call("mount", b"tmpfs", own, b"tmpfs", quiet, size)
+    if not os.listdir("/tmp"):  # people write there; but Python itself may lie below it
+        _call("mount", own, b"/tmp", None, BIND, None)
     _call("mount", b"tmpfs", b"/proc", b"tmpfs", quiet | NO_EXEC | READ_ONLY, b"size=4k")
-    os.chdir("/tmp")
+    os.chdir(OWN_FOLDER)
 
 
 def _drop_capabilities() -> None:
@@ -127,6 +161,43 @@ def _drop_capabilities() -> None:
     _call("capset", header, none)
     _call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     _call("prctl", SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def _filter_calls() -> None:
+    if pyseccomp is None:
+        raise OSError(
+            errno.ENOSYS, "pyseccomp or libseccomp is missing (apt install libseccomp2; pip install pyseccomp)"
+        )
+    calls = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    for name in FORBIDDEN:
+        # Of clone3 it is said that there is none: then C's library falls back to clone, whose flags can be looked at.
+        refusal = errno.ENOSYS if name == "clone3" else errno.EPERM
+        with contextlib.suppress(OSError, ValueError):  # unknown to this version or this processor
+            calls.add_rule(pyseccomp.ERRNO(refusal), name)
+    for space in (NEW_USER, NEW_MOUNTS, NEW_PROCESSES, NEW_IPC, NEW_NETWORK):
+        flag = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, space, space)
+        calls.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", flag)
+    # Memory that is shared and of no file can be let go, and stays: it would be in nobody's account.
+    flags = pyseccomp.Arg(3, pyseccomp.MASKED_EQ, SHARED_MEMORY, SHARED_MEMORY)
+    calls.add_rule(pyseccomp.ERRNO(errno.EPERM), "mmap", flags)
+    calls.load()
+
+
+def memory_in_use() -> int:
+    """Bytes that all processes below this one use, beyond what they share with it. It must see their /proc."""
+    own, total = _resident("self"), 0
+    for folder in os.listdir("/proc"):
+        if folder.isdigit() and int(folder) not in (1, os.getpid()):  # the first one is bubblewrap's
+            total += max(0, _resident(folder) - own)
+    return total
+
+
+def _resident(process: str) -> int:
+    try:
+        with open(f"/proc/{process}/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except (OSError, IndexError):  # it has just ended
+        return 0
 
 
 def _size() -> int:
@@ -182,11 +253,17 @@ def end(process: int, patience: float) -> int | None:
         else:
             time.sleep(0.005)
     if status is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(process, signal.SIGKILL)
+        kill(process)
         os.waitpid(process, 0)
     _end_orphans(process)
+    if folder := _folders.pop(process, None):
+        shutil.rmtree(folder, ignore_errors=True)
     return status
+
+
+def kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(process, signal.SIGKILL)
 
 
 def _end_orphans(session: int) -> None:

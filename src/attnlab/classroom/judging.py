@@ -9,15 +9,18 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from attnlab.exercises.engine import Exercise
 from attnlab.exercises.engine.cards import Verdict
 from attnlab.exercises.engine.judging import Answer, verdict_on
 from attnlab.exercises.engine.model import CHECK_SEED
 from attnlab.exercises.engine.parts import Probe
+from attnlab.exercises.engine.running import Observation
 
 from . import border
 from .answering import OTHER_CELLS
@@ -29,8 +32,10 @@ if TYPE_CHECKING:
     from .submissions import Handed
 
 GRACE = 2.0  # seconds more than the submission has, until it is ended from outside
-ALL_STEPS = 12  # times the seconds of one step: what all steps of a submission may take that had to be ended
+ALL_STEPS = 12  # times the seconds of one step: what a whole submission may take
 ENDLESS = "Is there a loop that never ends?"
+OTHER_NAME = "Its cell defines"
+LONGEST_SOURCE = 20_000  # characters of an answer that are kept
 _judging = threading.Lock()  # output and warnings are caught for a whole process
 
 
@@ -45,13 +50,34 @@ class Told:
     given: dict[int, list[str]] = field(default_factory=dict)
 
 
-def judged(handed: Handed, exercises: Sequence[Exercise], sandbox: Sandbox, limits: Limits) -> dict[str, Verdict]:
-    """The verdict on each exercise, by number. SandboxError where the sandbox itself fails."""
-    if not handed.cells:
-        return {each.number: _missing(each, handed, Told()) for each in exercises}
-    told = observed(handed, exercises, sandbox, limits)
+@dataclass(frozen=True)
+class Judged:
+    """What is known of a submission: verdicts and the code they are on, by number; remarks on the whole of it."""
+
+    verdicts: dict[str, Verdict]
+    sources: dict[str, str]
+    remarks: tuple[str, ...]
+
+
+def judged(handed: Handed, exercises: Sequence[Exercise], sandbox: Sandbox, limits: Limits) -> Judged:
+    """Judge each exercise. SandboxError where the sandbox itself fails."""
+    told = observed(handed, exercises, sandbox, limits) if handed.cells else Told()
     with _judging:
-        return {each.number: _verdict(each, handed, told, limits) for each in exercises}
+        verdicts = {each.number: _verdict(each, handed, told, limits) for each in exercises}
+    remarks = [
+        f"{number}: there is no function {verdict.name}. {verdict.words[0]}"
+        for number, verdict in verdicts.items()
+        if verdict.status == "missing" and verdict.words[0].startswith(OTHER_NAME)
+    ]
+    return Judged(verdicts, {each.number: _source(each, handed, told) for each in exercises}, tuple(remarks))
+
+
+def _source(exercise: Exercise, handed: Handed, told: Told) -> str:
+    """The code that was judged: of the cell whose function counted, or else of the answer's own."""
+    place = told.exercises.get(exercise.number, {}).get("cell")
+    if type(place) is int and 0 <= place < len(handed.cells):
+        return handed.cells[place].source[:LONGEST_SOURCE]
+    return "\n\n".join(c.source for c in handed.cells if c.answers == exercise.number)[:LONGEST_SOURCE]
 
 
 # ---- the conversation -----------------------------------------------------------------------------------------------
@@ -59,7 +85,7 @@ def judged(handed: Handed, exercises: Sequence[Exercise], sandbox: Sandbox, limi
 
 def observed(handed: Handed, exercises: Sequence[Exercise], sandbox: Sandbox, limits: Limits) -> Told:
     """Lead a submission through the sandbox, as often as it takes."""
-    told, lost = Told(), 0.0
+    told, end = Told(), time.monotonic() + ALL_STEPS * limits.seconds
     work = {
         "cells": [{"source": cell.source, "number": cell.answers} for cell in handed.cells],
         "exercises": [_task(each) for each in exercises],
@@ -68,25 +94,25 @@ def observed(handed: Handed, exercises: Sequence[Exercise], sandbox: Sandbox, li
     while True:
         settled = sorted({*told.exercises, *told.ended_exercises})
         work["skip"] = {"cells": sorted(told.ended_cells), "exercises": settled}
-        began, (step, reason) = time.monotonic(), _once(work, exercises, sandbox, limits, told)
+        step, reason = _once(work, exercises, sandbox, limits, told, end)
         if step is None:
             return told
         kind, which = step
-        (told.ended_cells if kind == "cell" else told.ended_exercises)[which] = reason
-        lost += time.monotonic() - began
-        if lost > ALL_STEPS * limits.seconds:
+        (told.ended_exercises if kind == "exercise" else told.ended_cells)[which] = reason
+        if time.monotonic() > end:
             for each in exercises:
                 if each.number not in told.exercises:
-                    told.ended_exercises.setdefault(each.number, "Earlier parts of the notebook used up its time.")
+                    told.ended_exercises.setdefault(each.number, "Other parts of the notebook used up its time.")
             return told
 
 
 def _once(
-    work: dict, exercises: Sequence[Exercise], sandbox: Sandbox, limits: Limits, told: Told
+    work: dict, exercises: Sequence[Exercise], sandbox: Sandbox, limits: Limits, told: Told, end: float
 ) -> tuple[tuple[str, Any] | None, str]:
     """One process: what it tells goes to `told`. The step that had to be ended and why, or (None, "") at the end."""
     outside = {each.number: _implementations(each) for each in exercises if each.tests}
-    by_number, step, until = {each.number: each for each in exercises}, None, time.monotonic() + 10
+    step, steps = None, _steps(work)
+    until = time.monotonic() + GRACE + limits.seconds
     with sandbox.start(limits) as channel:
         try:
             channel.settimeout(10)
@@ -102,18 +128,18 @@ def _once(
                     sandbox.end(0)
                     return None, ""
                 if "at" in message:
-                    step = _step(message["at"], work)
-                    until = time.monotonic() + _seconds(step, work, limits) + GRACE
+                    step = _next(message["at"], steps)
+                    until = min(time.monotonic() + _seconds(step, work, limits) + GRACE, end)
                 elif "call" in message:
-                    found = outside.get(step and step[1], {}).get(message["call"])
+                    found = outside[step[1]][message["call"]] if step[0] == "exercise" else None
                     reply = border.answered(found, message["arguments"], message["named"])
                     channel.settimeout(10)
                     border.send(channel, reply)
                 elif "faults" in message:
-                    told.faults = {i: (str(words), str(line)) for i, words, line in message["faults"]}
-                    told.given = {int(i): [str(n) for n in names] for i, names in message["given"].items()}
-                elif (number := message.get("exercise")) in by_number and number not in told.exercises:
-                    told.exercises[number] = message
+                    told.faults = {i: (_cut(words), _cut(line)) for i, words, line in message["faults"]}
+                    told.given = {int(i): [_cut(n) for n in names[:50]] for i, names in message["given"].items()}
+                elif ("exercise", message["exercise"]) == step:
+                    told.exercises[step[1]] = message
         except TimeoutError:
             reason = f"It did not come to an end and was stopped. {ENDLESS}"
         except (BorderError, ConnectionError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -125,12 +151,30 @@ def _once(
     return step, reason
 
 
-def _step(said: Any, work: dict) -> tuple[str, Any]:
+def _steps(work: dict) -> Iterator[tuple[str, Any]]:
+    """What is done, in this order: each cell is read, those that are needed are run, each exercise is asked.
+
+    Who announced a step that is not its turn could call what belongs to another exercise.
+    """
+    skip = work["skip"]
+    cells = [i for i in range(len(work["cells"])) if i not in skip["cells"]]
+    yield from (("reading", i) for i in cells)
+    yield from (("cell", i) for i in cells)
+    yield from (("exercise", t["number"]) for t in work["exercises"] if t["number"] not in skip["exercises"])
+
+
+def _next(said: Any, steps: Iterator[tuple[str, Any]]) -> tuple[str, Any]:
     kind, which = said
-    known = range(len(work["cells"])) if kind == "cell" else [task["number"] for task in work["exercises"]]
-    if kind not in ("cell", "exercise") or which not in known:
-        raise BorderError("a step that is none")
-    return kind, which
+    for step in steps:
+        if step == (kind, which) and type(which) is type(step[1]):
+            return step
+        if step[0] != "cell":  # of the cells, those that nothing needs are passed over
+            break
+    raise BorderError("a step that is not its turn")
+
+
+def _cut(text: Any) -> str:
+    return str(text)[: border.KEPT_TEXT]
 
 
 def _seconds(step: tuple[str, Any], work: dict, limits: Limits) -> float:
@@ -206,8 +250,12 @@ def _verdict(exercise: Exercise, handed: Handed, told: Told, limits: Limits) -> 
         return Verdict("unrecognised", "Not right yet", [words], **label)
     try:
         return verdict_on(believed(exercise, said))
-    except (BorderError, KeyError, TypeError) as error:
-        words = f"What came back from grading it was not what a function returns ({error})."
+    except Exception as error:
+        if not isinstance(error, BorderError | KeyError):
+            fault = f"{type(error).__name__}: {error}"
+            words = f"A fault of the course ({fault}). Please report it; a person has to grade this."
+            return Verdict("internal", "The checker itself failed", [words[:1000]], **label)
+        words = f"What came back from grading it was not what a function does ({error})."
         return Verdict("unrecognised", "It disturbed its own grading", [words], **label)
 
 
@@ -226,10 +274,19 @@ def believed(exercise: Exercise, said: dict) -> Answer:
         ]
         if any(o is None and not probe.arrays_only for o, probe in zip(seen, probes, strict=False)):
             raise BorderError("an observation is missing")
-        if any(o is not None and len(o.gradients) not in (0, len(exercise.gradient_of)) for o in seen):
-            raise BorderError("the number of gradients")
+        for o, probe in zip(seen, probes, strict=False):
+            if o is not None and o.gradients and not _fits(o, probe, exercise):
+                raise BorderError("gradients of another shape")
         setattr(answer, tier, seen)
     return answer
+
+
+def _fits(seen: Observation, probe: Probe, exercise: Exercise) -> bool:
+    """Whether each gradient has the shape of what it was taken by."""
+    shapes = [np.shape(probe.arguments[exercise.parameters.index(name)]) for name in exercise.gradient_of]
+    return len(seen.gradients) == len(shapes) and all(
+        gradient is None or gradient.shape == shape for gradient, shape in zip(seen.gradients, shapes, strict=True)
+    )
 
 
 def _missing(exercise: Exercise, handed: Handed, told: Told) -> Verdict:
@@ -246,9 +303,11 @@ def _missing(exercise: Exercise, handed: Handed, told: Told) -> Verdict:
     others = sorted({n for place in mine for n in told.given.get(place, [])} - {name})
     if others:
         listed = ", ".join(f"`{other}`" for other in others[:5])
-        words = f"Its cell defines {listed}; the function has to be called `{name}`."
+        words = f"{OTHER_NAME} {listed}; the function has to be called `{name}`."
     elif mine:
         words = "The cell of the answer defines no function."
-    else:
+    elif handed.cells:
         words = "The notebook has no cell for this answer, and no other one defines the function."
+    else:
+        words = "No code could be read in what was handed in."
     return Verdict("missing", f"There is no function {name}", [words], **label)

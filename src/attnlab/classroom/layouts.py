@@ -6,15 +6,19 @@ platforms; each of them perhaps below one more folder.  Or as a teacher's own pa
 
 from __future__ import annotations
 
+import contextlib
 import re
+import zipfile
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from . import naming
 from .naming import Said, Sender
-from .sources import Found, shown
+from .sources import Found, Reader, Refused, in_zip, open_zip, shown
 
 WRAPPERS = 3  # folders around everything that are looked through
+COURSE = {"nbgrader_config.py", "gradebook.db"}  # files in a course directory, and its folders
+STEPS = {"source", "release", "colab", "submitted", "autograded", "judged", "feedback", "reports"}
 BESIDE = {"index.html", "names.csv"}  # platforms add the first, an earlier intake may have left the second
 
 
@@ -59,11 +63,15 @@ class Layout:
     pattern: re.Pattern | None = None
 
     def claims(self, found: list[Found]) -> tuple[list[Claim], list[Problem]]:
-        """Every file with its sender, and a problem for every file without one."""
+        """Every file with its sender, and a problem for every file without one.
+
+        Of a whole course directory, submitted/ alone; ValueError where it has none.
+        """
         problems = [_problem(each, each.refused) for each in found if not each.parts]
         found = [each for each in found if each.parts]
         if self.pattern is None:
             found = self._unwrapped(found)
+        found = _submitted_alone(found)
         nested = any(len(each.parts) > 2 and each.parts[1] == self.assignment for each in found)
         claims = []
         for each in found:
@@ -107,6 +115,8 @@ class Layout:
         if not is_notebook(file) and not is_zip(file):
             return "is no notebook (.ipynb), and no zip. If it is a student's, ask for the notebook"
         name = naming.sender_in(file, [*self.notebooks, *self.others], self.assignment)
+        if not name and naming.stem_of(file) in self.others:
+            return "is the notebook of another assignment, and does not say whose it is"
         if not name:
             return "does not say whose it is. Put it into a folder with the student's name, or give a pattern"
         return Claim(found, Said(Sender(name)), file)
@@ -134,6 +144,39 @@ class Layout:
             own = any(naming.match_of(name, each).closeness > 1 for name in files for each in self.notebooks)
             return len(files) > 1 and not own
         return {each.parts[1] for each in found if len(each.parts) > 2} not in (set(), {self.assignment})
+
+
+def _submitted_alone(found: list[Found]) -> list[Found]:
+    """The files below submitted/ where all of them are a course directory; else all of them."""
+    tops = {each.parts[0] for each in found}
+    if not tops & COURSE and len(tops & STEPS) < 2:
+        return found
+    inside = [replace(each, parts=each.parts[1:]) for each in found if each.parts[0] == "submitted" and each.parts[1:]]
+    if not inside:
+        listed = ", ".join(sorted(tops & (COURSE | STEPS)))
+        raise ValueError(
+            f"The source is a course directory (it holds {listed}), and nothing lies in its submitted/. "
+            "Give a folder or zip with submissions alone."
+        )
+    return inside
+
+
+def opened(claim: Claim, reader: Reader, stack: contextlib.ExitStack) -> list[Claim]:
+    """The claim, or what is in it if it is a zip, which stays open until `stack` ends."""
+    if not is_zip(claim.file) or claim.found.refused:
+        return [claim]
+    try:
+        archive: zipfile.ZipFile = stack.enter_context(open_zip(claim.found.read()))
+    except Refused as refused:
+        return [replace(claim, found=claim.found.refusing(str(refused)))]
+    inside = []
+    for each in in_zip(archive, reader, claim.found.label):
+        file = each.parts[-1] if each.parts else ""
+        if is_zip(file) and not each.refused:
+            each = each.refusing("is a zip inside of a zip, and is not opened. Pack the notebook itself")
+        inside.append(Claim(each, claim.said, file))
+    empty = replace(claim, found=claim.found.refusing("is an empty zip. Hand in the notebook"))
+    return inside or [empty]
 
 
 def compiled(pattern: str | None) -> re.Pattern | None:

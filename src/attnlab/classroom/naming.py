@@ -48,7 +48,8 @@ class Sender:
 class Said:
     """What one name says: the sender, the name of the student's own file ("" for a folder), and when it came.
 
-    `attempt` grows from one attempt to the next, `order` within one; `time` is the platform's, or None.
+    `attempt` grows from one attempt to the next, `order` within one; `time` is the platform's, or None; `late` where
+    the platform marks it so.
     """
 
     sender: Sender
@@ -56,6 +57,7 @@ class Said:
     attempt: str = ""
     order: int = 0
     time: datetime | None = None
+    late: bool = False
 
 
 def by_platform(name: str, notebooks: Collection[str] = ()) -> Said | None:
@@ -72,8 +74,9 @@ def by_platform(name: str, notebooks: Collection[str] = ()) -> Said | None:
         # ada_123456_01_weights.ipynb is no file of Canvas, but one that Ada named herself, with her number.
         own = stem_of(match["file"]) and not any(_fits(match["file"], one) for one in notebooks)
         if typed or (match["order"] is not None and not (own and any(_fits(name, one) for one in notebooks))):
-            sender = Sender(re.sub(r"(^|_)LATE_", r"\1", match["name"]))
-            return Said(sender, match["file"], order=int((match["order"] or "0")[:18]))
+            name = re.sub(r"(^|_)LATE_", r"\1", match["name"])
+            order = int((match["order"] or "0")[:18])
+            return Said(Sender(name), match["file"], order=order, late=name != match["name"])
     return None
 
 
@@ -188,6 +191,26 @@ def match_of(file: str, notebook: str) -> Match:
         if _plain(text) == _plain(notebook):
             return Match(2, number)
     return Match(1, copy) if _fits(file, notebook) else Match(0, copy)
+
+
+def other_of(file: str, notebooks: Collection[str], others: Collection[str], closeness: int = 2) -> str | None:
+    """Which of `others`, the notebooks of other assignments, a file is, to the letter or as a copy; or None.
+
+    With `closeness` 1 also one with more around its name. What fits one of `notebooks` is to the letter one of others.
+    """
+    fits = {other: match_of(file, other).closeness for other in others}
+    own = any(match_of(file, notebook).closeness for notebook in notebooks)
+    found = [other for other in others if fits[other] >= (3 if own else closeness)]
+    return max(found, key=lambda other: (fits[other], len(other), other), default=None)
+
+
+def notebook_of(file: str, notebooks: Collection[str], others: Collection[str] = ()) -> str | None:
+    """Which of an assignment's notebooks a file is meant to be. A single one takes every name that is no other's."""
+    if not stem_of(file) or other_of(file, notebooks, others):
+        return None
+    fits = {notebook: match_of(file, notebook).closeness for notebook in notebooks}
+    best = max(notebooks, key=lambda notebook: (fits[notebook], len(notebook)))
+    return best if fits[best] or len(notebooks) == 1 else None
 
 
 def sender_in(file: str, notebooks: Iterable[str], assignment: str) -> str:

@@ -75,9 +75,14 @@ def in_order(name: str) -> tuple[Any, ...]:
     return (parts, name)
 
 
-def counted(number: float, thing: str) -> str:
+def number(points: float) -> str:
+    """Points as people write them: 2, 2.5, and 0.33 for a third."""
+    return f"{round(points, 2):,.10g}"
+
+
+def counted(count: float, thing: str) -> str:
     """ "1 point", "3 points"."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    return f"{number(count)} {thing}{'' if count == 1 else 's'}"
 
 
 _templates = jinja2.Environment(
@@ -87,7 +92,7 @@ _templates = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters |= {"inline": inline, "counted": counted, "cut": cut, "breakable": breakable}
+_templates.filters |= {"inline": inline, "counted": counted, "cut": cut, "breakable": breakable, "number": number}
 
 
 def render(template: str, site: str | None, **values: Any) -> str:

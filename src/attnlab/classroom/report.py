@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from attnlab.exercises.engine import Exercise
 
 from .assignments import Assignment
+from .marks import Marks
 from .pages import LONGEST_LINE, LONGEST_NAME, cut, first_sentence, in_order, render, section_of
 from .results import Result
 from .understanding import (
@@ -25,7 +27,6 @@ from .understanding import (
     everywhere,
     misunderstandings,
     ordered,
-    points_in_bins,
     tally,
     to_reteach,
     unknown,
@@ -58,12 +59,15 @@ def class_report(
     *,
     anonymous: bool = False,
     page_of: Callable[[str], str] | None = None,
+    marks: Marks | None = None,
 ) -> str:
     """The report on a class, as HTML: the same bytes for the same results, in whatever order they come.
 
     site        where the book is published ("https://…"), for links to its sections; None: no links
     anonymous   without ids of students and without their code, to be shown in class
     page_of     the address of a student's feedback page, seen from the report; None: no links
+    marks       what the gradebook holds: the distribution and the median are of the points as they count now; None: of
+                the judge's. All else counts verdicts.
 
     Lists of ids are folded, and cut off where they are long: the page stays below 1 MB for thousands of students.
     ValueError where a student has several results, and where `site` is no address.
@@ -72,6 +76,7 @@ def class_report(
     tallies, found = tally(assignment, results), misunderstandings(assignment, results)
     unknowns, nothing = unknown(assignment, results), unreadable(results)
     reteach, remarks = to_reteach(assignment, results, found), _remarks(results)
+    points = _points(assignment, results, marks)
     lists = [one.students for one in [*found, *unknowns]] + [who for _, who in remarks]
     return render(
         "report.html",
@@ -88,8 +93,7 @@ def class_report(
         unreadable=nothing,
         remarks=remarks[:KINDS_OF_REMARKS],
         more_remarks=len(remarks) - KINDS_OF_REMARKS,
-        bins=points_in_bins(assignment, results),
-        median=statistics.median([result.points for result in results]) if results else 0,
+        points=points,
         words=[
             (each, sum(bool(r.words.get(each.number, "").strip()) for r in results)) for each in assignment.questions
         ],
@@ -102,8 +106,37 @@ def class_report(
     )
 
 
-def _written(question: str, results: list[Result]) -> int:
-    return sum(bool(result.words.get(question, "").strip()) for result in results)
+def _points(assignment: Assignment, results: list[Result], marks: Marks | None) -> dict[str, Any]:
+    """The points of a class: as they count now where the gradebook has them, else as the judge gave them."""
+    earned, most, waiting = [float(result.points) for result in results], float(assignment.points), 0
+    if marks:
+        sheets = [marks.sheets.get((each.student, each.notebook)) for each in results]
+        earned = [
+            float(each.points) if sheet is None else sheet.counts for each, sheet in zip(results, sheets, strict=True)
+        ]
+        waiting = sum(any(mark.waits for mark in sheet.cells.values()) for sheet in sheets if sheet)
+        most = math.fsum(marks.worth.get(assignment.notebook, {}).values())
+    return {
+        "by_gradebook": marks is not None,
+        "most": most,
+        "median": statistics.median(earned) if earned else 0,
+        "bins": points_in_bins(earned, most),
+        "fractions": any(each % 1 for each in earned),
+        "waiting": waiting,
+    }
+
+
+def points_in_bins(points: list[float], most: float) -> list[tuple[int, int, int]]:
+    """The distribution of points: (from, to, number of submissions), at most 13 bins of one width.
+
+    `most` is what can be earned; where extra credit brings more, there are bins for that.  A fraction counts where its
+    whole number is.
+    """
+    top = math.floor(max([most, *points]))
+    width = max(1, -(-(top + 1) // 13))
+    counts = Counter(math.floor(each) // width for each in points)
+    bins = range(top // width + 1)
+    return [(i * width, min((i + 1) * width - 1, top), counts[i]) for i in bins]
 
 
 def _part(of: Tally, found: list[Misunderstanding]) -> dict[str, Any]:

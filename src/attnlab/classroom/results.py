@@ -18,6 +18,7 @@ class Result:
     assignment, notebook   the assignment, and the stem of its notebook: ("week1", "01_weights")
     key        a digest of all that the result depends on; the same key, the same result
     verdicts   {"1.2": Verdict, …}, every exercise of the assignment, in its order
+    sources    {"1.2": the code that was judged, …}, "" where there is none
     words      {"6.11": "what the student wrote", …}, every open question; "" where nothing was written
     remarks    what is to be said of the submission as a whole: that it is no notebook, that a cell was copied, …
     """
@@ -29,6 +30,7 @@ class Result:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    sources: dict[str, str] = field(default_factory=dict)
 
     @property
     def points(self) -> int:

@@ -14,27 +14,28 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import attnlab
 
+from . import isolation
 from .isolation import Limits
 
 ROOM = Path(attnlab.__file__).parent
-# What stands in the package and knows answers: hidden in the sandbox.
-REFERENCES = [*sorted((ROOM / "exercises").glob("ch[0-9]*")), ROOM / "exercises/common.py"]
 ENVIRONMENT = {
-    "HOME": "/tmp",
+    "HOME": isolation.OWN_FOLDER,
     "LANG": "C.UTF-8",
     "MPLBACKEND": "agg",
-    "MPLCONFIGDIR": "/tmp",
+    "MPLCONFIGDIR": isolation.OWN_FOLDER,
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "PATH": "/usr/bin:/bin",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
+    "TMPDIR": isolation.OWN_FOLDER,
 }
 KEPT = (
     "OPENBLAS_CORETYPE",
@@ -88,9 +89,14 @@ def protections(bubblewrap: bool | None = None) -> list[Protection]:
         Protection("time", own, "an exercise or a cell that does not end is stopped, in Python or in C"),
         Protection("memory, file size, open files", own, "limits of the system on the process"),
         Protection("processes", own and (wrapped or os.getuid() != 0), "a limit on how many run at once"),
-        Protection("judge outside", True, "numbers cross the border as arrays and are judged by another process"),
+        Protection("judge outside", wrapped, "numbers cross the border as arrays and are judged by another process"),
+        Protection("fewer system calls", wrapped, "what no answer needs is forbidden (by libseccomp)"),
         Protection("no network", wrapped, f"no address can be reached, not even this machine{without}"),
-        Protection("no files", wrapped, f"no file but Python's own can be read; only an empty folder written{without}"),
+        Protection(
+            "no files",
+            wrapped,
+            f"none of yours can be read, only programs, libraries, Python; only an empty folder written{without}",
+        ),
         Protection("no neighbours", wrapped, f"other submissions, references, grades and processes unseen{without}"),
     ]
 
@@ -113,7 +119,9 @@ class Sandbox:
         self._process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
-            env=ENVIRONMENT | kept,
+            env=ENVIRONMENT
+            | kept
+            | ({} if bubblewrap else {"HOME": tempfile.gettempdir(), "TMPDIR": tempfile.gettempdir()}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -189,6 +197,24 @@ class Sandbox:
         return ""
 
 
+def pythons() -> list[Path]:
+    """The folders of Python and of this package, which submissions can read."""
+    found = [sys.base_prefix, sys.prefix, Path(os.path.realpath(sys.executable)).parents[1], ROOM]
+    return [Path(each) for each in dict.fromkeys(map(str, found))]
+
+
+def references() -> list[Path]:
+    """What knows answers, in every copy of the package that can be seen: hidden in the sandbox."""
+    rooms = {ROOM, *(room for each in pythons() for room in each.glob("lib*/python*/site-packages/attnlab"))}
+    found = [
+        path
+        for room in rooms
+        for name in ("ch[0-9]*", "common.py", "__pycache__")
+        for path in room.glob(f"exercises/{name}")
+    ]
+    return sorted(found)
+
+
 def _bubblewrap() -> list[str]:
     """The command that starts bubblewrap around a Python with this package, and nothing else to be seen."""
     said = [shutil.which("bwrap") or "bwrap", "--die-with-parent", "--new-session", "--unshare-cgroup-try"]
@@ -202,7 +228,8 @@ def _bubblewrap() -> list[str]:
             said += ["--symlink", os.readlink(path), str(path)]
         elif path.is_dir():
             shown.append(path)
-    shown += [Path(sys.base_prefix), Path(sys.prefix), Path(os.path.realpath(sys.executable)).parents[1], ROOM]
+    shown += pythons()
+    said += ["--tmpfs", "/tmp", "--tmpfs", isolation.OWN_FOLDER]  # first: Python itself may lie below /tmp
     shown = list(dict.fromkeys(shown))
     # Folders that bubblewrap makes on the way can only be entered by root; a submission is somebody else.
     for folder in sorted({parent for path in shown for parent in path.parents} | {Path("/etc")}):
@@ -212,7 +239,7 @@ def _bubblewrap() -> list[str]:
         said += ["--ro-bind", str(path), str(path)]
     for name in ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "fonts"):
         said += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    for path in REFERENCES:
+    for path in references():
         said += ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", os.devnull, str(path)]
-    said += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--remount-ro", "/dev", "--remount-ro", "/"]
-    return [*said, "--chdir", "/tmp"]
+    said += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--remount-ro", "/tmp", "--remount-ro", "/"]
+    return [*said, "--chdir", isolation.OWN_FOLDER]

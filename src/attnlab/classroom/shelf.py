@@ -17,7 +17,7 @@ from .layouts import is_notebook
 from .naming import Sender, match_of
 from .sources import Limits, Refused, shown, too_large
 
-COLUMNS = ("student", "name", "number", "notebook", "file")
+COLUMNS = ("student", "name", "number", "notebook", "file", "late")
 LINK = "is a link, and links are not followed. Put the folder or file itself there"
 
 
@@ -130,12 +130,16 @@ def _readable(path: Path, limit: int = Limits.file) -> None:
 
 @dataclass(frozen=True, order=True)
 class Row:
-    """One line of ASSIGNMENT-names.csv: the id, the sender as the source wrote it, and the file taken ("" for none)."""
+    """One line of ASSIGNMENT-names.csv: the id, the sender as the source wrote it, and the file taken ("" for none).
+
+    `late` where the platform marked the file so: it is known in later runs too, which see submitted/ alone.
+    """
 
     student: str
     sender: Sender
     notebook: str
     file: str
+    late: bool = False
 
 
 def table_of(submitted: Path, assignment: str) -> Path:
@@ -153,7 +157,10 @@ def read_names(submitted: Path, assignment: str) -> list[Row]:
         cells = [[_bare(line.get(column) or "") for column in COLUMNS] for line in lines]
     except (OSError, ValueError, csv.Error):
         return []
-    return [Row(student, Sender(name, number), notebook, file) for student, name, number, notebook, file in cells]
+    return [
+        Row(student, Sender(name, number), notebook, file, bool(late))
+        for student, name, number, notebook, file, late in cells
+    ]
 
 
 def write_names(submitted: Path, assignment: str, earlier: Iterable[Row], rows: Iterable[Row]) -> None:
@@ -165,7 +172,7 @@ def write_names(submitted: Path, assignment: str, earlier: Iterable[Row], rows: 
     writer.writerow(COLUMNS)
     for row in sorted({*rows, *(row for row in earlier if row.student not in came)}):
         sender = row.sender.printable()
-        cells = (row.student, sender.name, sender.number, row.notebook, shown(row.file))
+        cells = (row.student, sender.name, sender.number, row.notebook, shown(row.file), "late" * row.late)
         writer.writerow([_quoted(cell) for cell in cells])
     path = table_of(submitted, assignment)
     if rows and not path.is_symlink():

@@ -293,11 +293,3 @@ def unreadable(results: list[Result]) -> list[Result]:
         for result in results
         if not any(result.words.values()) and all(v.status == "missing" for v in result.verdicts.values())
     ]
-
-
-def points_in_bins(assignment: Assignment, results: list[Result]) -> list[tuple[int, int, int]]:
-    """The distribution of points: (from, to, number of submissions), at most 13 bins of one width."""
-    width = max(1, -(-(assignment.points + 1) // 13))
-    counts = Counter(result.points // width for result in results)
-    bins = range(assignment.points // width + 1)
-    return [(i * width, min((i + 1) * width - 1, assignment.points), counts[i]) for i in bins]

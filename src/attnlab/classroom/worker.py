@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import json
 import os
+import select
 import socket
 import sys
 from dataclasses import fields
@@ -17,24 +18,31 @@ from dataclasses import fields
 from . import answering, isolation
 
 ORDER = 4096  # bytes at most
+LOOK = 0.05  # seconds between two looks at the memory that a submission uses
 
 
 def main(number: int) -> None:
     """Serve orders until the other side closes: {"import": […]}, {"start": limits} with a socket, {"end": seconds}."""
     control, running = socket.socket(fileno=number), None
     isolation.adopt_orphans()
-    own_namespaces = False
+    own_namespaces, memory = False, 0
     while True:
+        watched = running is not None and own_namespaces
+        if watched and not select.select([control], [], [], LOOK)[0]:
+            if isolation.memory_in_use() > memory:  # the limit of a process is one process's
+                isolation.kill(running)
+            continue
         order, sockets, _, _ = socket.recv_fds(control, ORDER, 1)
         if not order:
             break
         asked, reply = json.loads(order), {}
         if "import" in asked:
             own_namespaces = asked["namespaces"]
-            reply = {"missing": [name for name in asked["import"] if not _imported(name)]}
+            missing = [name for name in asked["import"] if not _imported(name)]
+            reply = {"missing": missing}
         elif "start" in asked:
             try:
-                running = _start(control, sockets[0], asked["start"], own_namespaces)
+                running, memory = _start(control, sockets[0], asked["start"], own_namespaces), asked["start"]["memory"]
             except OSError as error:
                 reply = {"failed": str(error)}
             os.close(sockets[0])

@@ -14,11 +14,11 @@ from ..engine import Probe, Wrong, exercise
     section="Any number of pairs",
     statement=(
         "Attention for one query, from the inputs to the output. You may use `softmax`, and nothing else of\n"
-        "`attnlab`. With the query [1], the keys [0] and [ln 3] and the values [4, 0] and [0, 4] the output is\n"
-        "[1, 3]."
+        "`attnlab`. The inputs may be whole numbers, and scores may go into the thousands. With the query [1], the\n"
+        "keys [0] and [ln 3] and the values [4, 0] and [0, 4] the output is [1, 3]."
     ),
     hints=[
-        "Three steps, one line each: scores, weights, mixture. You have written all three.",
+        "Three steps, one line each: scores, weights, mixture. What does each take, and what does it give?",
         "Scores: dot products divided by √d_k. Weights: softmax. Output: the weights mix the *values*, not the keys.",
     ],
 )

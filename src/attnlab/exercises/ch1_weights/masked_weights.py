@@ -4,7 +4,7 @@ import numpy as np
 
 from attnlab import softmax
 
-from ..common import HUGE, IN_PLACE, INTEGERS, LIKE_INPUT, NOT_NORMALISED, OVERFLOW, shifted_exp
+from ..common import HUGE, IN_PLACE, LIKE_INPUT, NOT_NORMALISED, OVERFLOW, shifted_exp
 from ..engine import Probe, Wrong, exercise
 
 
@@ -14,8 +14,8 @@ from ..engine import Probe, Wrong, exercise
     section="A first look at masks",
     statement=(
         "Some keys may not be used. Give them the weight 0, and let the allowed ones share the whole. You may\n"
-        "use `softmax`. At least one key is allowed. Of the scores [0, ln 3, 5], the last one not allowed, the\n"
-        "weights are [¼, ¾, 0]."
+        "use `softmax`. At least one key is allowed. The scores may be whole numbers, and as far from 0 as 1000. Of\n"
+        "the scores [0, ln 3, 5], the last one not allowed, the weights are [¼, ¾, 0]."
     ),
     hints=[
         "A forbidden key should get the weight 0. Which score gives that, given that exp(score) must be 0?",
@@ -48,6 +48,10 @@ _BELOW = (
     "where all allowed scores lie far below zero, your answer is wrong: whatever finite number stands for a forbidden "
     "score, an allowed one can lie below it. Only −∞, put in before `exp`, is below them all."
 )
+_WHOLE = (
+    "For whole numbers as scores it fails, or cuts off fractions: an array of integers holds neither −∞ nor a weight. "
+    "`scores.astype(float)` is a floating copy."
+)
 
 
 @masked_weights.hard_probes
@@ -76,7 +80,7 @@ def _():
         "one key allowed": Probe(
             (np.array([0.5, -1.0, 2.0]), np.array([False, True, False])), "A single allowed key gets the weight 1."
         ),
-        "integers": Probe((np.array([1, 2, 3]), np.array([True, False, True])), INTEGERS, True),
+        "integers": Probe((np.array([1, 2, 3]), np.array([True, False, True])), _WHOLE, True),
     }
 
 

@@ -14,7 +14,8 @@ from ..engine import Probe, Wrong, exercise
     section="From query and keys to scores",
     statement=(
         "Score one query against all keys: each dot product, divided by the root of the number of components.\n"
-        "For the query [1, 0] and the keys [1, 0], [0, 1] the scores are 1/√2 and 0."
+        "The inputs may be whole numbers. For the query [1, 0] and the keys [1, 0], [0, 1] the scores are 1/√2\n"
+        "and 0."
     ),
     hints=[
         "The score of key i is the dot product of the query with row i of `keys`, divided by √d_k.",

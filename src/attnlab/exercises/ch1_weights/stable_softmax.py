@@ -12,8 +12,8 @@ from ..engine import Probe, Wrong, exercise
     section="From scores to weights",
     statement=(
         "Write softmax yourself, from `np.exp`. It should work for one row of scores and for a table (each row on its\n"
-        "own), and for scores as large as 1000. A score of −∞ gets the weight 0; every row\n"
-        "has a score above that. The scores [0, ln 3] give the weights [¼, ¾]."
+        "own), for scores as far from 0 as 3000, above or below, and for whole numbers. A score of −∞ gets the weight\n"
+        "0; every row has a score above that. The scores [0, ln 3] give the weights [¼, ¾]."
     ),
     hints=[
         "Three steps: subtract the largest score of each row, take `np.exp`, divide by the sum of each row.",

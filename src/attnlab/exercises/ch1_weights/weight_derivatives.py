@@ -14,8 +14,8 @@ from ..engine import Probe, Wrong, exercise
     section="Content addressing, and its gradient",
     statement=(
         "How does weight i answer when score j rises a little? Build the table of all these derivatives, by the\n"
-        "formula (small steps are not exact enough). You may use `softmax`. For the scores [0, 0] the table is\n"
-        "[[¼, −¼], [−¼, ¼]]."
+        "formula (small steps are not exact enough). You may use `softmax`. The scores may be whole numbers, and as\n"
+        "large as 1000. For the scores [0, 0] the table is [[¼, −¼], [−¼, ¼]]."
     ),
     hints=[
         "Two cases: the score that rises is the weight's own, or it is another one. What does each weight do?",

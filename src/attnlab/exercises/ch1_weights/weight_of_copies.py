@@ -13,7 +13,8 @@ from ..engine import Probe, Wrong, exercise
     statement=(
         "There are two different keys. The first occurs `copies` times, the second once; the first scores\n"
         "`difference` higher. How much weight do the copies have together? Find the closed form first, on\n"
-        "paper, with n = `copies` and Δ = `difference`. With the difference 0 and 3 copies it is ¾."
+        "paper, with n = `copies` and Δ = `difference`. Both may be arrays, also of whole numbers. With the\n"
+        "difference 0 and 3 copies it is ¾."
     ),
     hints=[
         "Give the other key the score 0; then each copy has the score Δ. Write down the exponentials: n equal ones for "

@@ -14,7 +14,8 @@ from ..engine import Probe, Wrong, exercise
     section="Two values and their shares",
     statement=(
         "Mix any number of values with given shares. Each row of `values` is one value; `weights[i]` is the\n"
-        "share of row `i`. With the shares ½, ½ and the values [2, 0], [0, 4] the answer is [1, 2]."
+        "share of row `i`. Values may be whole numbers. With the shares ½, ½ and the values [2, 0], [0, 4] the\n"
+        "answer is [1, 2]."
     ),
     hints=[
         "Each value is a row of `values`. Its share is the number at the same place in `weights`.",

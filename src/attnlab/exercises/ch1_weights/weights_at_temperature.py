@@ -13,8 +13,9 @@ from ..engine import Probe, Wrong, exercise
     points=1,
     section="Temperature",
     statement=(
-        "Turn scores into weights at a given temperature, which may be as low as 0.001. You may use `softmax`.\n"
-        "The scores [0, ln 2] give at temperature ½ the weights [1/5, 4/5]."
+        "Turn scores into weights at a given temperature, which may be as low as 0.001 or as high as 1000. The\n"
+        "scores may be whole numbers, and as large as 1000. You may use `softmax`. The scores [0, ln 2] give at\n"
+        "temperature ½ the weights [1/5, 4/5]."
     ),
     hints=[
         "The temperature acts on the scores, before softmax.",

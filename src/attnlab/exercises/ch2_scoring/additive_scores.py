@@ -17,9 +17,9 @@ from ._words import ONE_OF_EACH, ONE_QUERY, PAIRS, WEIGHTS_ALREADY, paired
     points=3,
     section="Additive scoring: a grid of pairs",
     statement=(
-        "Score every query against every key with a small network: vᵀ tanh(W_q q + W_k k). When W_q and W_k\n"
-        "change nothing (ones on the diagonal, zeros elsewhere) and v = [1, 1], the query [1, 0] and the key\n"
-        "[0, 1] score tanh 1 + tanh 1 ≈ 1.523."
+        "Score every query against every key with a small network: vᵀ tanh(W_q q + W_k k). Queries and keys may\n"
+        "be whole numbers. When W_q and W_k change nothing (ones on the diagonal, zeros elsewhere) and v = [1, 1],\n"
+        "the query [1, 0] and the key [0, 1] score tanh 1 + tanh 1 ≈ 1.523."
     ),
     hints=[
         "Project first: one row of h numbers for each query, one for each key. No loop is needed for that.",

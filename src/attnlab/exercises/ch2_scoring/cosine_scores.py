@@ -16,7 +16,8 @@ from ._words import ONE_OF_EACH, ONE_QUERY, PAIRS, WEIGHTS_ALREADY, paired
     statement=(
         "Score every query against every key by the cosine of the angle between them, divided by a\n"
         "temperature. The lengths of the vectors do not count: [3, 4] and [6, 8] have the cosine 1, at\n"
-        "temperature ½ the score 2. A vector of zeros has no direction: all its scores are 0."
+        "temperature ½ the score 2. A vector of zeros has no direction: all its scores are 0. The inputs may be\n"
+        "whole numbers."
     ),
     hints=[
         "The cosine is the dot product divided by the length of the query and by the length of the key.",

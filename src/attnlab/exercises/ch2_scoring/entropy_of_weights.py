@@ -16,7 +16,7 @@ from ..engine import Probe, Wrong, exercise
         "How widely are weights spread? Compute their entropy −Σ αᵢ ln αᵢ, with the natural logarithm, for one\n"
         "row of weights or for each row of a table. A weight of 0 adds nothing: 0·ln 0 counts as 0, exactly, and\n"
         "nothing else is changed: the terms of all other weights stay as they are.\n"
-        "For the weights ½, ½ it is ln 2 ≈ 0.693, for 1, 0 it is 0."
+        "Weights of 0 and 1 may come as integers. For the weights ½, ½ it is ln 2 ≈ 0.693, for 1, 0 it is 0."
     ),
     hints=[
         "Multiply each weight by its logarithm, add along the last axis, turn the sign.",

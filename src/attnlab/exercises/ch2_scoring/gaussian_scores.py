@@ -15,8 +15,8 @@ from ._words import ONE_OF_EACH, ONE_QUERY, PAIRS, WEIGHTS_ALREADY, paired
     points=2,
     section="Gaussian scoring: near means similar",
     statement=(
-        "Score every query against every key by how near they are: −‖q − k‖² / (2·width²). The query [0, 0]\n"
-        "and the key [3, 4] are 5 apart; at width 5 they score −½."
+        "Score every query against every key by how near they are: −‖q − k‖² / (2·width²). The inputs may be\n"
+        "whole numbers. The query [0, 0] and the key [3, 4] are 5 apart; at width 5 they score −½."
     ),
     hints=[
         "‖q − k‖² is the sum of the squared differences, component by component: 3² + 4² in the example.",

@@ -15,8 +15,8 @@ from ._words import ONE_OF_EACH, ONE_QUERY, PAIRS, WEIGHTS_ALREADY, paired
     section="The dot product, and a matrix in between",
     statement=(
         "Score every query against every key with a matrix in between: qᵀ W k. Queries and keys may have\n"
-        "different widths. With the query [1, 2], the key [3] and W = [[1], [10]] the only score is\n"
-        "1·1·3 + 2·10·3 = 63."
+        "different widths, and may be whole numbers. With the query [1, 2], the key [3] and W = [[1], [10]] the\n"
+        "only score is 1·1·3 + 2·10·3 = 63."
     ),
     hints=[
         "W turns a query of width d_q into a vector of width d_k, which can meet a key in a dot product.",

@@ -16,7 +16,7 @@ from ..engine import Probe, Wrong, exercise
         "Predict y at new places x from known points (Nadaraya–Watson regression): each prediction is a\n"
         "weighted mean of all `y_known`, and the weights are the softmax of the Gaussian scores of its x. With\n"
         "two known points, half way between them, it is the mean of their y. However far x lies from all known\n"
-        "points, the answer is a number. You may use `softmax`."
+        "points, the answer is a number. The inputs may be whole numbers. You may use `softmax`."
     ),
     hints=[
         "This is attention: x are the queries, `x_known` the keys, `y_known` the values. Scores, weights, mixture.",

@@ -44,7 +44,7 @@ def _():
         np.array([[2, 1, 0], [1, -1, 1], [0, 2, -1]]),
     )
     return {
-        "integers": Probe((queries, keys), INTEGERS, True),
+        "integers": Probe((queries, keys), INTEGERS, True, True),
         "one query": Probe(
             (queries[:1] / 2, keys / 2), "For a single query it is wrong: its scores have a spread too."
         ),

@@ -14,8 +14,9 @@ from ..engine import Probe, Wrong, exercise
     section="All queries at once",
     statement=(
         "Attention for all queries at once, without a mask and without a loop: O = A V with\n"
-        "A = softmax(Q Kᵀ / √d_k). You may use `softmax`, and nothing else of `attnlab`. With the queries [0] and\n"
-        "[1], the keys [0] and [ln 3] and the values [4] and [8] the output is [[6], [7]]."
+        "A = softmax(Q Kᵀ / √d_k). You may use `softmax`, and nothing else of `attnlab`. The inputs may be whole\n"
+        "numbers, and scores may go beyond 1000. With the queries [0] and [1], the keys [0] and [ln 3] and the values\n"
+        "[4] and [8] the output is [[6], [7]]."
     ),
     hints=[
         "`queries @ keys.T` is the table of all dot products: one row a query, one column a key. Divide it by √d_k.",
@@ -36,11 +37,12 @@ def attention_in_matrix_form(queries, keys, values):
 @attention_in_matrix_form.probes
 def _(rng):
     # (n_q, n_k, d_k, d_v). Square twice: there a wrong axis or a wrong transpose raises no error. The smallest is
-    # one of these, since the card shows the smallest that differs.
-    sizes = [(4, 5, 6, 7), (4, 4, 4, 6), (3, 3, 3, 2), (6, 3, 2, 4)]
+    # one of these, since the card shows the smallest that differs. Where n_q and n_k alone are equal, a wrong transpose
+    # raises no error either, and the root of a wrong size shows.
+    sizes = [(4, 5, 6, 7), (4, 4, 4, 6), (3, 3, 3, 2), (3, 3, 2, 5), (6, 3, 2, 5)]
     cases = [tuple(rng.normal(size=s) for s in [(q, d), (k, d), (k, v)]) for q, k, d, v in sizes]
     cases = [(1.5 * queries, keys, values) for queries, keys, values in cases]
-    return [*cases[:3], tuple(a.astype(np.float32) for a in cases[3])]
+    return [*cases[:4], tuple(a.astype(np.float32) for a in cases[4])]
 
 
 @attention_in_matrix_form.hard_probes
@@ -87,6 +89,10 @@ def _():
 @attention_in_matrix_form.choice_points(
     scale={
         **{name: SCALE[name] for name in ("none", "times", "by d", "by n")},
+        "by n_q": Wrong(
+            "The scores are divided by √n_q, the number of queries; d_k is the number of components of one query.",
+            hint="Which axis of `queries` counts components?",
+        ),
         "by d_v": Wrong(
             "The scale is taken from the values' size d_v. Scores compare queries and keys: √d_k belongs there.",
             seen_in="juho-lee/set_transformer#18",
@@ -144,7 +150,8 @@ def _(
     inputs="kept",
 ):
     product = queries @ keys.T
-    scores = product / np.sqrt(values.shape[-1]) if scale == "by d_v" else scaled(product, queries, keys, scale)
+    root_of = {"by d_v": values.shape[-1], "by n_q": len(queries)}
+    scores = product / np.sqrt(root_of[scale]) if scale in root_of else scaled(product, queries, keys, scale)
     if normalise == "scaled after":
         scores = product
     if shift == "none" or normalise == "not":

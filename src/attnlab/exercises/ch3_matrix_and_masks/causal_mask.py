@@ -13,8 +13,8 @@ from ._words import DIAGONAL_BLOCKED, KIND, LOOKAHEAD, POLARITY
     statement=(
         "Which keys may each query attend to, if none may look into the future? Write the mask, True where a query\n"
         "may attend. A token may attend to itself. Where there are more keys than queries, the first keys were there\n"
-        "before (a cache): the *last* query sees the *last* key. For 2 queries and 3 keys the rows are [1, 1, 0] and\n"
-        "[1, 1, 1], as truth values."
+        "before (a cache): the *last* query sees the *last* key. Where there are fewer, the first rows allow nothing.\n"
+        "For 2 queries and 3 keys the rows are [1, 1, 0] and [1, 1, 1], as truth values."
     ),
     hints=[
         "The last query may see the last key, the one before it one key fewer. Which key is the last one for query i?",

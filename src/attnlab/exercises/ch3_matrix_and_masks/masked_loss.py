@@ -70,7 +70,7 @@ def _():
         "padding in front": Probe(
             (logits, labels, first_two[::-1]), "Padding may stand in front: it is `is_real` that says where."
         ),
-        "integers": Probe((logits.astype(int), labels, first_two), INTEGERS, True),
+        "integers": Probe((logits.astype(int), labels, first_two), INTEGERS, True, True),
         "a label of −100": Probe(
             (logits, np.array([0, 1, -100]), first_two),
             "padding is often labelled −100, which is no index. Choose the real rows first, then look up their labels.",

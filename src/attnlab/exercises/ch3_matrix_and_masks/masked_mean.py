@@ -12,8 +12,9 @@ from ..engine import Probe, Wrong, exercise
     section="Padding, followed to the end",
     statement=(
         "One vector for each sentence: the mean of the states of its real tokens. Sentences are padded at their end.\n"
-        "Alone or in a batch, a sentence gets the same vector. A sentence without tokens gets zeros. With the\n"
-        "states [2], [4], [9] and the length 2 the vector is [3]."
+        "Alone or in a batch, a sentence gets the same vector, however large the numbers in its padding are. A\n"
+        "sentence without tokens gets zeros. States may be whole numbers. With the states [2], [4], [9] and the\n"
+        "length 2 the vector is [3]."
     ),
     hints=[
         "Which tokens are real, (B, n)? Let only their states into the sum, and divide by how many there are.",

@@ -17,7 +17,7 @@ INF = float("inf")
         "not. A row that allows nothing gets the weights 0, and the gradient 0 with respect to its scores. The scores\n"
         "[0, ln 3, 5] under M = [0, 0, −∞] give the weights [¼, ¾, 0]. Weights *and* gradient are checked, so stay\n"
         "with tensors all the way. If you left out the part on derivatives, leave this out, too: no other exercise\n"
-        "here needs PyTorch.\n"
+        "of this chapter needs PyTorch.\n"
         "\n"
         "`import torch` first, and use `torch.softmax`; `attnlab` has all of this, so leave it aside. What NumPy\n"
         "calls `np.where`, `.any(axis=-1)` and `keepdims=True`, torch calls `torch.where`, `.any(dim=-1)` and\n"

@@ -17,9 +17,9 @@ from ._words import SCALE, W_TRANSPOSED, divisor, normalised
         "Cross-attention, as in a translator: the encoder has read the source sentence, and every token that the\n"
         "decoder has written looks up in it what it needs. One head, no mask, no bias (nothing is added to the\n"
         "products); a matrix multiplies from the right, `x @ W`. In the text `look_up` left the work to `attention`.\n"
-        "Write the formula itself this time, from memory: `attnlab.softmax` is all that it needs. With `[[1]]` for\n"
-        "all three matrices, the decoder's tokens [[0], [9]] and the encoder's [[1], [2], [6]], the output is\n"
-        "[[3], [6]]."
+        "Write the formula itself this time, from memory: `attnlab.softmax` is all that it needs. Scores may go\n"
+        "beyond 1000. With `[[1]]` for all three matrices, the decoder's tokens [[0], [9]] and the encoder's [[1],\n"
+        "[2], [6]], the output is [[3], [6]]."
     ),
     hints=[
         "The output has a row for each token that asks; what is mixed in it comes from the tokens that are looked up.",
@@ -56,7 +56,7 @@ def _():
     whole = np.array([[1, 0], [0, 2]]), np.array([[1, 2], [0, 1], [2, 0]]), *(np.array([[1, 1], [0, 1]]),) * 3
     return {
         "huge scores": Probe((np.array([[1500.0, 1501.0], [-1500.0, 0.0]]), encoder, eye, eye, eye), HUGE),
-        "integers": Probe(whole, INTEGERS, True),
+        "integers": Probe(whole, INTEGERS, True, True),
         "one token asks": Probe(
             (np.array([[1.0, 2.0]]), encoder, eye, eye, 2 * eye),
             "With one token in the decoder the output is still a table, of shape (1, d_head).",

@@ -17,8 +17,8 @@ from ..engine import Probe, Wrong, exercise
         "paragraph on Luong's window). One query has a score for each position s = 0, 1, … and a centre p, a real\n"
         "number. Take the softmax over the keys with |s − p| ≤ D alone, then multiply each weight by\n"
         "exp(−(s − p)² / (2σ²)), where σ = D/2. Nothing is divided again, so the sum is mostly below one. A key\n"
-        "outside gets exactly 0. If no key is inside, all weights are 0. Four scores of 0 with p = 1 and D = 1 give\n"
-        "e⁻²/3, 1/3, e⁻²/3, 0, which is 0.045, 0.333, 0.045, 0."
+        "outside gets exactly 0. If no key is inside, all weights are 0. Scores may go beyond 1000. Four scores of 0\n"
+        "with p = 1 and D = 1 give e⁻²/3, 1/3, e⁻²/3, 0, which is 0.045, 0.333, 0.045, 0."
     ),
     hints=[
         "Three steps: the keys in the window, their softmax, the bell curve. How far is each key from the centre?",

@@ -19,12 +19,13 @@ from ._words import INTERLEAVED_HINT, RESHAPE, SCALE, W_TRANSPOSED, divisor, nor
         "added to the products). Matrices are (d_model, d_model) and multiply from the right, `x @ W`; head h owns\n"
         "the *columns* from h·d_head up to (h+1)·d_head of W_q, W_k and W_v, and the same *rows* of W_o. The text has\n"
         "it as a loop, as one call and as a sum: write one of them from memory. You may use `attnlab.softmax` or\n"
-        "`attnlab.attention`; `attnlab.heads` has the rest, so leave it aside. With two heads, `np.eye(2)` for all\n"
-        "four matrices, and the tokens [[0, 0], [9, 0], [0, 9]], the output is [[3, 3], [9, 3], [3, 9]]."
+        "`attnlab.attention`; `attnlab.heads` has the rest, so leave it aside. The inputs may be whole numbers, and\n"
+        "scores may go beyond 1000. With two heads, `np.eye(2)` for all four matrices, and the tokens [[0, 0],\n"
+        "[9, 0], [0, 9]], the output is [[3, 3], [9, 3], [3, 9]]."
     ),
     hints=[
-        "Two exercises before this one do half of the work: cut into heads what has been projected, attend in every "
-        "head, put the heads side by side. Which matrix is still left?",
+        "Cut into heads what has been projected, attend in every head, put the heads side by side. Which matrix is "
+        "still left?",
         "A loop is as good: for each h, `cols = slice(h * d_head, (h + 1) * d_head)`, one head attends with "
         "`x @ W_q[:, cols]` and its two neighbours.",
         "What divides the scores is the root of the number of products in one score.",

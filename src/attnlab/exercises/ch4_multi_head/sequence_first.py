@@ -16,9 +16,9 @@ from ..engine import Probe, Wrong, exercise
         "By default, torch's `nn.MultiheadAttention` takes the **sequence first**: x (n, B, d), so that `x[i, b]`\n"
         "is token i of sample b. Write self-attention for such a batch, without projections and with one head:\n"
         "within each sample its own tokens are queries, keys and values, and scores are scaled by 1/√d. The result\n"
-        "is sequence first too. You may use `attnlab.softmax` or `attnlab.attention`. Two tokens of two samples,\n"
-        "x = [[[0], [3]], [[0], [3]]], give x itself: all tokens of sample 0 are [0], all of sample 1 are [3], and a\n"
-        "mean of equal vectors is that vector."
+        "is sequence first too. Scores may go beyond 1000. You may use `attnlab.softmax` or `attnlab.attention`. Two\n"
+        "tokens of two samples, x = [[[0], [3]], [[0], [3]]], give x itself: all tokens of sample 0 are [0], all of\n"
+        "sample 1 are [3], and a mean of equal vectors is that vector."
     ),
     hints=[
         "Write it for one sample, `x[:, b]`, of shape (n, d). How do you put the results of all samples together?",

@@ -13,7 +13,7 @@ from ..engine import Probe, Wrong, exercise
         "How many bytes does a cache of keys and values take? Each layer keeps, for each of its key/value heads and\n"
         "for each token so far, one key and one value of `d_head` numbers. Llama-3-8B has 32 layers, 32 query heads,\n"
         "8 key/value heads, d_head = 128; with 4096 tokens in float16 (2 bytes a number) its cache takes 536,870,912\n"
-        "bytes, which is 512 MiB. Return bytes, for one sequence."
+        "bytes, which is 512 MiB. Numbers of 4 bits take ½ a byte. Return bytes, for one sequence."
     ),
     hints=[
         "Count the numbers that one token leaves in one layer. How many keys, how many values, how long is each?",

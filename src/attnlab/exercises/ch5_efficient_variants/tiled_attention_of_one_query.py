@@ -16,7 +16,8 @@ AT_MOST = 90_000  # less than half of what the scores of all keys take; a tile t
     section="Softmax, one tile at a time",
     statement=(
         "Attention of one query, tile by tile: `block` keys and their values at a time, in the last tile what is\n"
-        "left. You may use `online_update` from the last exercise, or write the loop anew. No key is masked here.\n"
+        "left. You may use `online_update` from exercise 5.1, or write the loop anew. No key is masked here. Scores\n"
+        "may lie thousands above or below 0.\n"
         "\n"
         "This check counts bytes, too. Beside its inputs your function may hold numbers for a few tiles, but not for\n"
         f"all keys: called with {MANY:,} keys and a block of {BLOCK}, at most {AT_MOST:,} bytes at once. The scores\n"

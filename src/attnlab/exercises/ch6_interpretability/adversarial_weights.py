@@ -19,8 +19,8 @@ from ..engine import Probe, Wrong, exercise
         "the given ones: with the largest Jensen–Shannon divergence JSD(p, q) = ½ Σ pᵢ ln(pᵢ/mᵢ) + ½ Σ qᵢ ln(qᵢ/mᵢ),\n"
         "where m = (p + q)/2 and 0 · ln 0 is 0. The chapter proves that among them is a single key, or a pair with\n"
         "the logit `low` or `high`: try all of these. The logit of the given weights lies in the band, and scores\n"
-        "differ from the bounds. For the weights [0.6, 0.3, 0.1], the scores [0, 1, 4] and the band from 0.5 to 0.9\n"
-        "the answer is [0.1, 0.9, 0]."
+        "differ from the bounds; two of them may be equal, and a bound may lie beyond all. For the weights\n"
+        "[0.6, 0.3, 0.1], the scores [0, 1, 4] and the band from 0.5 to 0.9 the answer is [0.1, 0.9, 0]."
     ),
     hints=[
         "Two lists of candidates. Which single keys lie in the band? And which two keys can be mixed so that the logit "

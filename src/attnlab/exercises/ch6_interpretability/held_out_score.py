@@ -12,8 +12,9 @@ from ..engine import Probe, Wrong, exercise
     statement=(
         "Of many heads, one is best on any set of texts, if only by luck. Choose it on some texts and report it on\n"
         "others: take the head with the largest mean score on the *first* n // 2 texts, and return *its* mean score\n"
-        "on the rest. Two heads score 0.9 and 0.5 on the first text, 0.7 and 0.8 on the second, 0.1 and 0.6 on the\n"
-        "third. One text chooses (3 // 2 is 1), the first head wins, and its score is (0.7 + 0.1) / 2 = 0.4."
+        "on the rest. Scores may be negative. Two heads score 0.9 and 0.5 on the first text, 0.7 and 0.8 on the\n"
+        "second, 0.1 and 0.6 on the third. One text chooses (3 // 2 is 1), the first head wins, and its score is\n"
+        "(0.7 + 0.1) / 2 = 0.4."
     ),
     hints=[
         "Two steps, on two halves. Which of them may see the texts that you report on?",

@@ -60,6 +60,7 @@ what_follows = OpenQuestion(
         divergence of 0.64 from the model's own, with the same prediction; between two seeds the divergence is 0.12.
 
         Which of these sentences follow? Give a reason for each, and for those that do not follow say what is missing.
+        Two or three sentences each are enough.
 
         - (a) Attention is useless.
         - (b) The weights say nothing about how the model decides.

@@ -23,10 +23,12 @@ def cast(arguments: Sequence[Any], dtype: np.dtype) -> tuple[Any, ...]:
 def precision(observation: Observation, arguments: Sequence[Any]) -> np.dtype:
     """The precision to judge by: the lowest floating type among the answer and what it was given.
 
-    An answer may be stored in float64 and still carry only what float32 inputs left of it.
+    An answer may be stored in float64 and still carry only what float32 inputs left of it. One that is rounded further
+    than its inputs is judged as float32: with half of the digits, wrong answers could not be told from right ones.
     """
-    carried = [observation.array, *arguments]
-    types = [a.dtype for a in carried if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+    types = [a.dtype for a in arguments if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+    if observation.array is not None and observation.array.dtype.kind == "f":
+        types.append(max(observation.array.dtype, np.dtype(np.float32), key=lambda dtype: dtype.itemsize))
     types += [observation.carries] if observation.carries else []
     return min(types, key=lambda dtype: dtype.itemsize, default=np.dtype(np.float64))
 

@@ -112,7 +112,7 @@ class Answer(Observations):
             return 0.0
         dtype = precision(mine, self.exercise.probes_of(tier, self.seed)[i].arguments)
         seed = 0 if tier == "hard" else self.seed  # hard probes are the same for every seed
-        return self.exercise.tolerances(seed, tier, dtype)[i] * mine.coarser
+        return self.exercise.tolerances(seed, tier, dtype)[i]
 
     def possible(self, turns: int) -> list[int]:
         """The twins with that many wrong turns that do the same on every ordinary probe.

@@ -46,7 +46,7 @@ class Observation:
     printed    the first characters of what was printed, and `printed_size` how many there were
     warned     messages of the warnings it raised
     gradients  for each argument that an exercise differentiates by, its gradient; None where none arrives
-    carries    the precision of the answer where its array does not show it, and how much `coarser` it is even then
+    carries    the precision of the answer where its array does not show it
     held       the most bytes it held at once, and whether that is too `heavy`; None where nobody counts
     """
 
@@ -59,7 +59,6 @@ class Observation:
     printed_size: int = 0
     warned: tuple[str, ...] = ()
     carries: np.dtype | None = None
-    coarser: float = 1.0
     gradients: tuple[np.ndarray | None, ...] = ()
     held: int | None = None
     heavy: bool | None = None
@@ -166,15 +165,11 @@ def _silent():
         yield ()
 
 
-def _precision(value: Any) -> tuple[np.dtype | None, float]:
-    """What a tensor's numbers can be trusted to. A float64 tensor often met a float32 scalar, torch's default.
-
-    NumPy has no bfloat16; its last digit is eight times coarser than float16's.
-    """
-    dtype = str(getattr(value, "dtype", ""))
-    if not dtype.startswith("torch.float") and dtype != "torch.bfloat16":
-        return None, 1.0
-    return (np.dtype(np.float16) if "16" in dtype else np.dtype(np.float32)), 8.0 if "bfloat16" in dtype else 1.0
+def _precision(value: Any) -> np.dtype | None:
+    """What a tensor's numbers can be trusted to. A float64 tensor often met a float32 scalar, torch's default."""
+    return (
+        np.dtype(np.float32) if str(getattr(value, "dtype", "")).startswith(("torch.float", "torch.bfloat")) else None
+    )
 
 
 def as_array(value: Any) -> np.ndarray | None:
@@ -242,11 +237,9 @@ def observe(
         array = None if failure else as_array(result)
     changed = tuple(i for i, (a, b) in enumerate(zip(arguments, given, strict=True)) if not _same(a, b))
     held = None if _is_tensor(result) else held
-    carries, coarser = (None, 1.0) if failure else _precision(result)
     return Observation(
         array=array,
-        carries=carries,
-        coarser=coarser,
+        carries=None if failure else _precision(result),
         returned="" if failure else type(result).__name__,
         raw=None if failure or array is not None else result,
         failure=failure,

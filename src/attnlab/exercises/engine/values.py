@@ -9,6 +9,8 @@ import numpy as np
 from .comparing import size
 from .running import as_array
 
+LONGEST = 4_000  # characters of one array on a card
+
 
 def value(given: Any) -> str:
     """An argument or a result as a card shows it."""
@@ -22,6 +24,8 @@ def value(given: Any) -> str:
         plain = np.where(zeros & (not tiny), given.dtype.type(0), given) + given.dtype.type(0)
     with np.printoptions(precision=4, suppress=not tiny, threshold=60, edgeitems=3, linewidth=64):
         shown = np.array2string(plain)
+    if len(shown) > LONGEST:  # with many short axes, NumPy leaves nothing out
+        shown = f"{shown[:LONGEST]}\n… {given.size:,} numbers"
     if given.ndim == 0:
         return shown
     kind = "" if given.dtype == np.float64 else f" {given.dtype}"
@@ -139,7 +143,11 @@ def _relations(expected: np.ndarray, received: np.ndarray, close: float) -> list
         return [f"On this input, every number is {shift.flat[0]:+.4g} off."]
     if np.allclose(np.sort(received, axis=None), np.sort(expected, axis=None), atol=close):
         return ["They are the right numbers in another order."]
-    return ["Some of your numbers are negative."] if sums and (received < -close).any() else []
+    if sums and (received < -close).any():
+        return ["Some of your numbers are negative."]
+    if off <= 1e-2 * size(expected):
+        return [f"Near, but the largest difference is {off:.1g}. Is something rounded, or held in half precision?"]
+    return []
 
 
 def _axis(axis: int, ndim: int) -> str:
