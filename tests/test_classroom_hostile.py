@@ -4,6 +4,7 @@ Nothing outside of the sandbox is read, changed, reached or left running: a secr
 may not look, hostile answers show in their messages what they found, and what may not change is compared afterwards.
 """
 
+import dataclasses
 import json
 import os
 import re
@@ -208,7 +209,8 @@ def test_nobody_was_called(results, outside):
 
 def test_no_secret_and_no_reference_is_shown(results):
     for student, result in results.items():
-        found = re.findall(f"{SECRET}[0-9a-f]{{32}}|{REFERENCE}", result.to_json())
+        told = dataclasses.replace(result, sources={})  # a student's own code may stand on the student's own page
+        found = re.findall(f"{SECRET}[0-9a-f]{{32}}|{REFERENCE}", told.to_json())
         assert found == [], student
 
 

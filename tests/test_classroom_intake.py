@@ -24,8 +24,8 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
 from attnlab.classroom.intake import LATE, collect
+from attnlab.classroom.limits import Limits
 from attnlab.classroom.naming import Sender, ids_of, student_id
-from attnlab.classroom.sources import Limits
 
 NB = "01_weights"
 A, B, C = (f'{{"cells": [], "nbformat": 4, "nbformat_minor": 5, "metadata": {{"of": "{x}"}}}}'.encode() for x in "abc")
@@ -966,6 +966,68 @@ def test_all_that_is_read_is_counted(course):
     collected = course.collect(source, limits=Limits(total=3_000))
     assert [bool(one.path) for one in collected.submissions] == [True, True, True, False, False]
     assert "the most that is read at once" in told(collected)["s4"]
+
+
+def named_again(times: int, name: str, content: bytes) -> bytes:
+    """A zip whose directory names its one member so often, each time with a wrong checksum."""
+    whole = zipped((name, content), compresslevel=9)
+    directory, end = whole.index(b"PK\1\2"), whole.index(b"PK\5\6")
+    local, entry = bytearray(whole[:directory]), bytearray(whole[directory:end])
+    for header, place in ((local, 14), (entry, 16)):
+        struct.pack_into("<I", header, place, 1)
+    sizes = struct.pack("<HHHHIIH", 0, 0, times, times, times * len(entry), len(local), 0)
+    return bytes(local + entry * times) + b"PK\5\6" + sizes
+
+
+@pytest.mark.parametrize("name", [f"{NB}.ipynb", "homework.ipynb"])  # the second is read before, to tell what it is
+def test_what_one_student_packs_uses_up_only_that_students_share(course, name, monkeypatch):
+    (course.course / f"source/week1/{NB}.ipynb").write_bytes(notebook_with("1.1"))
+    unpacked, read = [], zipfile.ZipExtFile.read
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", lambda *a: (unpacked.append(len(data := read(*a))), data)[1])
+    packed = named_again(450, name, bytes(300_000))
+    others = {f"{who}/{NB}.ipynb": data for who, data in {"bo": A, "cy": B, "dee": C}.items()}
+    source = course.zip(("ana/hw.zip", packed), *others.items())
+    limits = Limits(file=400_000, sender=1_000_000, total=500_000)
+    collected = course.collect(source, limits=limits)
+    assert graded(collected) == {"ana": None, "bo": A, "cy": B, "dee": C}
+    assert 600_000 < sum(unpacked) < 2 * limits.sender + 2**17  # twice: when the source is looked at, and when taken
+    said = [problem.message for problem in collected.problems if problem.student == "ana"]
+    assert len(said) == 3 and {problem.student for problem in collected.problems} == {"ana"}
+    for words in ("is damaged", "of one student's files, packed and unpacked, 1 MB are read", "10 could not be taken"):
+        assert any(words in each for each in said)
+
+
+def test_the_latest_attempt_is_read_before_the_share_is_used_up(course):
+    attempts = [(f"hw_ana_attempt_2026-01-{day:02}-10-00-00_hw.zip", day) for day in range(1, 10)]
+    contents = {day: bytes([day]) + os.urandom(900) for _, day in attempts}
+    source = course.zip(*((name, zipped((f"{NB}.ipynb", contents[day]))) for name, day in attempts))
+    collected = course.collect(source, limits=Limits(sender=8_000))
+    assert graded(collected) == {"ana": contents[9]}
+    assert any("of one student's files" in problem.message for problem in collected.problems)
+
+
+def test_what_is_refused_does_not_count_for_the_class(course):
+    broken = zipped((f"{NB}.ipynb", bytes(2_000))).replace(b"PK\3\4", b"PK\3\5")
+    source = course.zip(("ana.zip", broken), (f"bo/{NB}.ipynb", b"x" * 1_500), (f"cy/{NB}.ipynb", b"x" * 1_500))
+    collected = course.collect(source, limits=Limits(total=3_000))
+    assert [bool(one.path) for one in collected.submissions] == [False, True, True]
+
+
+def test_a_stream_that_unpacks_to_nothing_counts_as_long_as_it_is(course):
+    empty, data = b"\0\0\0\xff\xff" * 10_000 + b"\1\0\0\xff\xff", io.BytesIO()  # blocks without content
+    with zipfile.ZipFile(data, "w") as archive:  # stored, and then called packed
+        archive.writestr(f"{NB}.ipynb", empty)
+    packed = bytearray(data.getvalue())
+    for mark, method, sizes in ((b"PK\3\4", 8, 14), (b"PK\1\2", 10, 16)):
+        at = packed.index(mark)
+        struct.pack_into("<H", packed, at + method, zipfile.ZIP_DEFLATED)
+        struct.pack_into("<III", packed, at + sizes, 0, len(empty), 0)
+    source = course.zip(("ana/hw.zip", bytes(packed)), (f"bo/{NB}.ipynb", B))
+    assert graded(course.collect(source)) == {"ana": b"", "bo": B}
+    course = Course(course.root / "again")
+    collected = course.collect(source, limits=Limits(sender=90_000))
+    assert graded(collected) == {"ana": None, "bo": B}
+    assert "of one student's files" in told(collected)["ana"]
 
 
 def test_odd_names_come_out_on_one_line_and_as_no_formula(course):

@@ -308,7 +308,7 @@ def test_csv_has_a_line_for_each_and_starts_no_formula():
         "12",
     )
     assert (first["share"], first["section"]) == ("0.343", "From query and keys to scores")
-    assert first["who"].startswith("'=s18; =s19")
+    assert first["who"].startswith("'=s18; '=s19")
 
 
 # ---- the feedback page -----------------------------------------------------------------------------------------------

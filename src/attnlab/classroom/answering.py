@@ -9,15 +9,18 @@ import ast
 import asyncio
 import builtins
 import contextlib
+import functools
 import importlib.abc
 import importlib.machinery
 import inspect
 import linecache
+import os
 import random
 import socket
 import sys
 import traceback
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,16 +64,24 @@ class _Registry(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def answer(channel: socket.socket) -> None:
     """Take one piece of work from `channel`, do it and tell: the whole life of a process that runs a submission."""
     work = border.receive(channel, trusted=True)
+    tell = functools.partial(_tell, channel, os.getpid())
     seed()
     with contextlib.redirect_stdout(_Excerpt()), contextlib.redirect_stderr(_Excerpt()):
-        versions = run_cells(channel, work)
+        versions = run_cells(tell, work)
         for task in work["exercises"]:
             if task["number"] in work["skip"]["exercises"]:
                 continue
-            border.send(channel, {"at": ["exercise", task["number"]]})
+            tell({"at": ["exercise", task["number"]]})
             said = _observed(channel, task, versions[task["name"]], work["seconds"])
-            border.send(channel, {"exercise": task["number"], **said})
-    border.send(channel, {"done": True})
+            tell({"exercise": task["number"], **said})
+    tell({"done": True})
+
+
+def _tell(channel: socket.socket, process: int, message: dict) -> None:
+    """Send a message, unless this is a copy of the process that `os.fork()` in an answer has made."""
+    if os.getpid() != process:
+        os._exit(0)
+    border.send(channel, message)
 
 
 def seed() -> None:
@@ -84,7 +95,7 @@ def seed() -> None:
 # ---- cells ----------------------------------------------------------------------------------------------------------
 
 
-def run_cells(channel: socket.socket, work: dict) -> dict[str, list]:
+def run_cells(tell: Callable[[dict], None], work: dict) -> dict[str, list]:
     """What each asked name meant in turn, from the first cell of its exercise on: [(place of the cell, object), …].
 
     Told on the way: the cells that failed, each as [its place, "TypeError: …", the line], and which names the cells of
@@ -98,14 +109,14 @@ def run_cells(channel: socket.socket, work: dict) -> dict[str, list]:
     codes = []
     for index, cell in enumerate(cells):
         if index not in skip:
-            border.send(channel, {"at": ["reading", index]})
+            tell({"at": ["reading", index]})
         codes.append(Code("") if index in skip else read(cell["source"], _file(index)))
     numbers = {task["name"]: task["number"] for task in work["exercises"]}
     answers = [index for index, cell in enumerate(cells) if cell["number"] and index not in skip]
     versions: dict[str, list] = {name: [] for name in numbers}
     faults, begun = [], set()
     for index in needed(codes, answers, numbers):
-        border.send(channel, {"at": ["cell", index]})
+        tell({"at": ["cell", index]})
         number = cells[index]["number"]
         before = {name: scope.get(name) for name in numbers}
         fault = _run(codes[index], _file(index), scope, work["seconds"] * (1 if number else OTHER_CELLS))
@@ -118,7 +129,7 @@ def run_cells(channel: socket.socket, work: dict) -> dict[str, list]:
             if name in scope and scope[name] is not before[name]:
                 versions[name].append((index, scope[name]))
     given = {i: sorted(codes[i].gives)[: border.KEPT_ITEMS] for i in answers}
-    border.send(channel, {"faults": faults, "given": {str(i): [n[:100] for n in given[i]] for i in given}})
+    tell({"faults": faults, "given": {str(i): [n[:100] for n in given[i]] for i in given}})
     return versions
 
 

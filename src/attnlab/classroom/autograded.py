@@ -20,12 +20,13 @@ from nbgrader.preprocessors import OverwriteCells
 from attnlab.exercises.engine.cards import Note, Verdict
 
 from .assignments import Assignment
+from .harmless import harmless
 from .preprocessors import MendCells
 from .results import Result
 
 OURS = ("exercise", "part", "role")  # what the course writes into a cell's metadata
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-BREAK = "\u200b"  # takes no room and shows nothing: "<", BREAK, "script" is read as it was written, and is no tag
+NAMES = re.compile(r"[A-Za-z0-9_.-]+")  # of attachments: nbconvert looks for %20 where a space is
 NOTE = "grading-note"  # the id of the cell at the top with what is to be said of a submission
 
 
@@ -146,10 +147,11 @@ def _text(source: object) -> str:
 def _pictures(attachments: object) -> NotebookNode:
     """The pictures that were pasted into a cell, and nothing else that can be attached."""
     found = NotebookNode()
-    for name, kinds in attachments.items() if isinstance(attachments, dict) else ():
+    named = attachments.items() if isinstance(attachments, dict) else ()
+    for name, kinds in [(name, kinds) for name, kinds in named if NAMES.fullmatch(name)]:
         for kind, data in kinds.items() if isinstance(kinds, dict) else ():
             if kind in PICTURES and isinstance(data, str) and re.fullmatch(r"[A-Za-z0-9+/=\s]*", data):
-                found[_text(name)] = NotebookNode({kind: data})
+                found[name] = NotebookNode({kind: data})
     return found
 
 
@@ -186,23 +188,11 @@ def _put_words(cells: list[NotebookNode], result: Result, released: Released) ->
 
 
 def _disarm(cells: list[NotebookNode], released: Released) -> None:
-    """Take what is not ours of Markdown its power: formgrader's page shows HTML, scripts too, in the teacher's name."""
+    """Take what is not ours of Markdown its power."""
     ours = {cell.source for cell in released.page.cells}
     for cell in cells:
         if cell.cell_type != "code" and cell.source not in ours:
             cell.source = harmless(cell.source, cell.get("attachments", ()))
-
-
-def harmless(markdown: str, pictures: Iterable[str] = ()) -> str:
-    """Markdown that reads as before, without HTML, links and commands of MathJax that open or load something.
-
-    `pictures` are the names of those attached to the cell: they are shown.  For others nbconvert refuses the notebook.
-    """
-    markdown = re.sub(r"<(?=[A-Za-z/!?])", f"<{BREAK}", markdown)
-    markdown = re.sub(r"\\(?=(?:href|url|require|style|class|cssId|data|includegraphics)\b)", rf"\\{BREAK}", markdown)
-    names = "|".join(map(re.escape, pictures)) or r"(?!)"
-    shown = rf"(?<!\\)!\[[^\[\]]*\]\(attachment:(?:{names})\)"
-    return re.sub(rf"({shown})|\](?=[(:])", lambda found: found[1] or f"]{BREAK}", markdown)
 
 
 def _put_cards(cells: list[NotebookNode], result: Result, released: Released) -> None:
@@ -215,7 +205,7 @@ def _put_cards(cells: list[NotebookNode], result: Result, released: Released) ->
 
 
 def _outputs(verdict: Verdict) -> list[NotebookNode]:
-    data = NotebookNode({"text/html": _text(verdict._repr_html_()), "text/plain": _text(str(verdict))})
+    data = NotebookNode({"text/html": _shown(verdict), "text/plain": _text(str(verdict))})
     card = NotebookNode(output_type="display_data", data=data, metadata=NotebookNode())
     if verdict.correct:
         return [card]
@@ -224,10 +214,15 @@ def _outputs(verdict: Verdict) -> list[NotebookNode]:
     return [card, error]
 
 
+def _shown(card: Verdict | Note) -> str:
+    r"""A card as HTML in which MathJax finds no formulas: it quotes what an answer said, perhaps $\href{…}{…}$."""
+    return f'<div class="tex2jax_ignore mathjax_ignore">{_text(card._repr_html_())}</div>'
+
+
 def _note(result: Result, unread: bool) -> NotebookNode:
     instead = ["The notebook below is the released one: what was handed in cannot be shown."] if unread else []
-    note = Note("About this submission", _text("\n\n".join([*result.remarks, *instead])))
-    source = " ".join(note._repr_html_().split("\n"))  # an empty line would end the HTML
+    note = Note("About this submission", "\n\n".join([*result.remarks, *instead]))
+    source = " ".join(_shown(note).split())  # an empty line would end the HTML
     return NotebookNode(id=NOTE, cell_type="markdown", metadata=NotebookNode(), source=source)
 
 

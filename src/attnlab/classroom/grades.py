@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from attnlab.exercises.engine.cards import Verdict
 from .assignments import Assignment
 from .marks import Marks, cells_of, marks_of
 from .results import Result
+from .tables import csv_of
 
 WORDS = {
     "correct": "right",
@@ -22,7 +21,6 @@ WORDS = {
     "unavailable": "could not be judged",
     "internal": "could not be judged",
 }
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what makes a spreadsheet compute a cell
 
 Where = tuple[str, str]  # a graded cell: the notebook, and nbgrader's name of the cell
 
@@ -45,16 +43,14 @@ def grades_csv(
     exercises = [(each.notebook, one) for each in assignments for one in each.exercises]
     columns = _columns(assignments, marks)
 
-    out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
     verdicts = [f"{one.number} {one.name}: verdict" for _, one in exercises]
-    table.writerow(map(_safe, ["student", *columns.values(), "late penalty", "total", "max", *verdicts]))
+    table = [["student", *columns.values(), "late penalty", "total", "max", *verdicts]]
     for student in sorted({*marks.students, *(student for student, _ in judged)}):
         total, penalty = marks.total(student)
         numbers = [*(_points(marks, student, *where) for where in columns), penalty, total, marks.most]
         said = [_said(judged.get((student, notebook)), one.number) for notebook, one in exercises]
-        table.writerow([_safe(student), *map(_number, numbers), *map(_safe, said)])
-    return out.getvalue()
+        table.append([student, *map(_number, numbers), *said])
+    return csv_of(table)
 
 
 def _points(marks: Marks, student: str, notebook: str, cell: str) -> float | None:
@@ -84,9 +80,7 @@ def _said(result: Result | None, number: str) -> str:
     return f"{WORDS[verdict.status]}: {turns}" if turns else WORDS[verdict.status]
 
 
-def _safe(text: str) -> str:
-    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
-
-
-def _number(number: float | None) -> str:
-    return "" if number is None else f"{number:.10g}"
+def _number(number: float | None) -> float | str:
+    """Ten digits of it, and no point where it is whole."""
+    short = None if number is None else float(f"{number:.10g}")
+    return "" if short is None else int(short) if short.is_integer() else short

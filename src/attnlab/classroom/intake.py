@@ -5,9 +5,11 @@
     for problem in collected.problems: print(problem)
 
 A source is a folder or a zip: `layouts` says which are known, `naming` how names are read, `sources` what keeps the
-reading safe.  Nothing stops the rest of a class: what is refused becomes a `Problem`, and its student appears with
-`path` None.  Nothing is lost: the source stays as it is, and a file that is replaced stays beside the new one as
-01_weights.ipynb.~1~.  The result does not depend on the order of files, nor on their times.
+reading safe.  No file stops the rest of a class: what is refused becomes a `Problem`, and its student appears with
+`path` None.  What one student sends is read up to a limit of its own; only what is taken counts for the whole class,
+and past that limit a problem asks for the source in parts.  Nothing is lost: the source stays as it is, and a file that
+is replaced stays beside the new one as 01_weights.ipynb.~1~.  The result does not depend on the order of files, nor on
+their times.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from nbgrader.utils import parse_utc
 
 from . import attempts, misplaced, naming, shelf
 from .layouts import Claim, Layout, Problem, compiled, is_notebook, is_zip, opened
+from .limits import Limits, Reader, Refused
 from .naming import Sender
-from .sources import Found, Limits, Reader, Refused, in_folder, in_zip, open_zip, read_file, shown
+from .sources import Found, in_folder, in_zip, open_zip, read_file, shown
 
 TIMESTAMP = "timestamp.txt"  # nbgrader's file beside a submission: when it was handed in
 LATE = "Canvas marks it as handed in late."
@@ -166,8 +169,10 @@ class Intake:
     # ---- one student -----------------------------------------------------------------------------------------------
 
     def _bring_one(self, student: str, sender: Sender, claims: list[Claim]) -> None:
+        self.reader.sender = sender
+        latest = sorted(claims, key=lambda each: (each.said.attempt, each.said.order, each.found.label), reverse=True)
         with contextlib.ExitStack() as stack:
-            files = [each for claim in claims for each in opened(claim, self.reader, stack)]
+            files = [each for claim in latest for each in opened(claim, self.reader, stack)]
             wanted, said = self._sorted_out(student, files)
             times = []
             for notebook in self.notebooks:
@@ -214,8 +219,14 @@ class Intake:
         remarks = self.remarks.setdefault((student, notebook), [])
         ranked = attempts.ranked(files, notebook)
         for place, each in enumerate(ranked):
+            if place == self.reader.limits.failed:
+                left = f"{len(ranked) - place} more files for {notebook}"
+                message = f"are not tried, since {place} could not be taken. Hand in the notebook alone"
+                remarks.append(self.refuse(student, left, message))
+                break
             try:
                 data = each.found.read()
+                self.reader.take(len(data))
                 home = shelf.folder(self.submitted, student, self.assignment) / f"{notebook}.ipynb"
                 if kept := shelf.store(home, data, self.submitted):
                     self.refuse(student, f"{student}/{home.name}", f"is replaced; the earlier file is now {kept}")

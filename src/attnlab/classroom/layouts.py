@@ -13,8 +13,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from . import naming
+from .limits import Reader, Refused
 from .naming import Said, Sender
-from .sources import Found, Reader, Refused, in_zip, open_zip, shown
+from .sources import Found, in_zip, open_zip, shown
 
 WRAPPERS = 3  # folders around everything that are looked through
 COURSE = {"nbgrader_config.py", "gradebook.db"}  # files in a course directory, and its folders
@@ -166,6 +167,7 @@ def opened(claim: Claim, reader: Reader, stack: contextlib.ExitStack) -> list[Cl
     if not is_zip(claim.file) or claim.found.refused:
         return [claim]
     try:
+        reader.open_more()
         archive: zipfile.ZipFile = stack.enter_context(open_zip(claim.found.read()))
     except Refused as refused:
         return [replace(claim, found=claim.found.refusing(str(refused)))]

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from . import naming
 from .layouts import STEPS, Claim, Problem, is_notebook, opened
+from .limits import Reader, Refused
 from .reading import Unreadable, clean_cells
-from .sources import Found, Reader, Refused, read_file, shown
+from .sources import Found, read_file, shown
 
 SHOWN = 3  # files or problems that an error names
 GIVE = "Give a folder or zip with submissions, or nothing for those in submitted/: attnlab grade {assignment}"
@@ -78,10 +79,11 @@ class Expected:
 
         What cannot be read may have been one; so may a notebook without a telling name, unless others tell.
         """
-        read, own = self.reader.read, self._handed_out().get(self.assignment, set())
+        own = self._handed_out().get(self.assignment, set())
         foreign, unknown, strange = [], False, []
-        try:
+        with self.reader.ahead():
             for claim in claims:
+                self.reader.sender = claim.sender
                 with contextlib.ExitStack() as stack:
                     for each in opened(claim, self.reader, stack):
                         kind = self._kind(each, own)
@@ -90,8 +92,6 @@ class Expected:
                         unknown |= kind == "unknown"
                         strange += [each.found.label] if kind == "strange" else []
                         foreign += [kind] if isinstance(kind, Foreign) else []
-        finally:
-            self.reader.read = read  # this was a look ahead, and counts for nothing
         if foreign or (strange and not unknown):
             raise ValueError(self._words(foreign, strange))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import statistics
 from collections import Counter, defaultdict
@@ -17,6 +15,7 @@ from .assignments import Assignment
 from .marks import Marks
 from .pages import LONGEST_LINE, LONGEST_NAME, cut, first_sentence, in_order, render, section_of
 from .results import Result
+from .tables import as_text, bare, csv_of
 from .understanding import (
     HARD,
     MISTAKE,
@@ -201,20 +200,14 @@ def seen_address(report: str) -> str:
 def misunderstandings_csv(assignment: Assignment, results: Iterable[Result], *, anonymous: bool = False) -> str:
     """`misunderstandings` as CSV, one line each, with all ids ("; " between them) unless `anonymous`.
 
+    An id that a spreadsheet would take for a formula begins with an apostrophe: some part a line at semicolons.
     For a spreadsheet that guesses encodings, write it as "utf-8-sig".
     """
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS + ["who"] * (not anonymous))
+    table = [COLUMNS + ["who"] * (not anonymous)]
     for each in misunderstandings(assignment, results):
         row = [each.exercise, each.name, each.kind, each.text, "; ".join(each.turns), each.count, each.attempted]
         row += [f"{each.share:.3f}", " ".join(each.questions), "; ".join(each.seen_in)]
         row += [each.section.chapter, each.section.heading]
-        row += [] if anonymous else ["; ".join(sorted(each.students, key=in_order))]
-        table.writerow([_no_formula(cell) for cell in row])
-    return text.getvalue()
-
-
-def _no_formula(cell: str | int) -> str | int:
-    """A spreadsheet runs a cell that begins with = as a formula, and a student may be called so."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+        who = bare("; ".join(as_text(student) for student in sorted(each.students, key=in_order)))
+        table.append(row + [who] * (not anonymous))
+    return csv_of(table)

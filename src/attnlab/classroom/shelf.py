@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .layouts import is_notebook
+from .limits import Limits, Refused, too_large
 from .naming import Sender, match_of
-from .sources import Limits, Refused, shown, too_large
+from .sources import shown
+from .tables import bare, csv_of
 
 COLUMNS = ("student", "name", "number", "notebook", "file", "late")
 LINK = "is a link, and links are not followed. Put the folder or file itself there"
@@ -154,7 +156,7 @@ def read_names(submitted: Path, assignment: str) -> list[Row]:
         return []
     try:
         lines = csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline=""))
-        cells = [[_bare(line.get(column) or "") for column in COLUMNS] for line in lines]
+        cells = [[bare(line.get(column) or "") for column in COLUMNS] for line in lines]
     except (OSError, ValueError, csv.Error):
         return []
     return [
@@ -167,24 +169,12 @@ def write_names(submitted: Path, assignment: str, earlier: Iterable[Row], rows: 
     """The table, with the earlier lines of students who did not come this time. Spreadsheets open it as it is."""
     rows = list(rows)
     came = {row.student for row in rows}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    table = [COLUMNS]
     for row in sorted({*rows, *(row for row in earlier if row.student not in came)}):
         sender = row.sender.printable()
-        cells = (row.student, sender.name, sender.number, row.notebook, shown(row.file), "late" * row.late)
-        writer.writerow([_quoted(cell) for cell in cells])
+        table.append((row.student, sender.name, sender.number, row.notebook, shown(row.file), "late" * row.late))
     path = table_of(submitted, assignment)
     if rows and not path.is_symlink():
         part = submitted / f".{os.getpid()}.part"
-        part.write_bytes(text.getvalue().encode("utf-8-sig", "replace"))  # with the mark that Excel needs
+        part.write_bytes(csv_of(table).encode("utf-8-sig", "replace"))  # with the mark that Excel needs
         os.replace(part, path)
-
-
-def _quoted(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "'")) else cell
-
-
-def _bare(cell: str) -> str:
-    return cell[1:] if cell.startswith("'") else cell

@@ -15,54 +15,15 @@ import stat
 import unicodedata
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
 
-CHUNK = 1 << 16
+from .limits import Limits, Reader, Refused, too_large
+
 LONGEST = 1_000  # characters of a member's path
 JUNK = {"__MACOSX", ".DS_Store", ".ipynb_checkpoints", "__pycache__", ".git", "Thumbs.db", "desktop.ini"}
 PACKED = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # zipfile bounds what one step of these unpacks, and no other's
 ENCRYPTED, UTF8 = 0x1, 0x800  # flags of a zip's member
-
-
-class Refused(Exception):
-    """Why a file is not read, in words for the teacher."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much is read: bytes of one `file` and of `total` files, `members` of a source and of a student's `inner` zip.
-
-    `depth` counts folders inside of folders.
-    """
-
-    file: int = 20_000_000
-    total: int = 8_000_000_000
-    members: int = 200_000
-    inner: int = 2_000
-    depth: int = 12
-
-
-@dataclass
-class Reader:
-    """Reads within `limits`, and counts what it has read."""
-
-    limits: Limits = field(default_factory=Limits)
-    read: int = 0
-
-    def drain(self, file: BinaryIO) -> bytes:
-        """All bytes of an open file. Refused past the limits, whatever its header says."""
-        taken = bytearray()
-        while chunk := file.read(CHUNK):
-            taken += chunk
-            self.read += len(chunk)
-            if len(taken) > self.limits.file:
-                raise Refused(too_large(self.limits.file))
-            if self.read > self.limits.total:
-                most = in_words(self.limits.total)
-                raise Refused(f"is not read: the files before it hold {most} already, the most that is read at once")
-        return bytes(taken)
 
 
 @dataclass(frozen=True)
@@ -85,17 +46,6 @@ class Found:
     def refusing(self, message: str) -> Found:
         """The same file, not to be read."""
         return replace(self, read=_refuse(message), refused=message)
-
-
-def in_words(size: int) -> str:
-    return f"{size / 1e6:.0f} MB" if size >= 1e6 else f"{size} bytes"
-
-
-def too_large(limit: int) -> str:
-    return (
-        f"is larger than {in_words(limit)}, and was not read. A notebook of this course is far smaller: "
-        "clear its outputs, and hand it in again"
-    )
 
 
 def shown(name: str) -> str:
@@ -259,7 +209,7 @@ def _against(info: zipfile.ZipInfo, limits: Limits) -> str:
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, reader: Reader) -> bytes:
     try:
         with archive.open(info) as file:
-            return reader.drain(file)
+            return reader.drain(file, info.compress_size)
     except Refused:
         raise
     except Exception as error:  # zipfile raises many kinds for what is damaged

@@ -1,0 +1,70 @@
+"""No table that the classroom writes holds a cell that a spreadsheet would run."""
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+from classroom_results import assignment, the_class
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlab.classroom import shelf
+from attnlab.classroom.grades import grades_csv
+from attnlab.classroom.marks import Marks
+from attnlab.classroom.naming import Sender
+from attnlab.classroom.report import misunderstandings_csv
+from attnlab.classroom.tables import as_text, bare, csv_of
+
+SIGNS = ["=", "+", "-", "@", "＝", "＋", "－", "＠", "﹦", "﹢", "﹣", "﹫", "−"]
+BEFORE = ["", " ", "  ", "\u00a0", "\u3000", "\ufeff", "\u200b", "\0", "\t", "\r", "\n"]
+DANGEROUS = [f"{before}{sign}1" for before in BEFORE for sign in SIGNS] + ["\tx", "\rx", "\nx", "'=1"]
+HARMLESS = ["", " ", "ana", "7", "a=1", "a-b", "Zoë", "李", "(=1)", "#1", "…"]
+
+
+def grades(name: str, folder) -> str:
+    (result, *_) = the_class()
+    return grades_csv(folder, [assignment()], [replace(result, student=name)], Marks({}, {}))
+
+
+def misunderstandings(name: str, folder) -> str:
+    return misunderstandings_csv(assignment(), [replace(each, student=name + each.student) for each in the_class()])
+
+
+def names(name: str, folder) -> str:
+    """Of every column, what comes from outside."""
+    shelf.write_names(folder, "week1", [], [shelf.Row(name, Sender(name, name), name, name)])
+    return shelf.table_of(folder, "week1").read_bytes().decode("utf-8-sig")
+
+
+@pytest.mark.parametrize("table", [grades, misunderstandings, names])
+def test_every_table_escapes_each_dangerous_beginning(table, tmp_path):
+    for name in DANGEROUS:
+        rows = list(csv.reader(io.StringIO(table(name, tmp_path), newline="")))
+        cells = [part for row in rows for cell in row for part in [cell, *cell.split("; ")]]
+        assert len(rows) > 1
+        assert not [cell for cell in cells if dangerous(cell)]
+        assert any(cell.startswith("'") for cell in cells)
+
+
+def dangerous(cell: str) -> bool:
+    return any(cell.startswith(f"{before}{sign}") for before in BEFORE for sign in SIGNS) or cell[:1] in set("\t\r\n")
+
+
+@pytest.mark.parametrize("cell", DANGEROUS)
+def test_what_begins_a_formula_is_marked(cell):
+    assert as_text(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize("cell", HARMLESS)
+def test_what_begins_none_stays(cell):
+    assert as_text(cell) == cell
+
+
+@given(st.text(st.sampled_from("'=+-@ \t\na＝")) | st.text())
+def test_each_comes_back(cell):
+    assert bare(as_text(cell)) == cell
+
+
+def test_a_number_below_zero_stays_a_number():
+    assert csv_of([["-1", -1, -0.5, ""]]) == "'-1,-1,-0.5,\n"
