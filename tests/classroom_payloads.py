@@ -7,6 +7,9 @@ formula that is a link.
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TAGS = """a blockquote br code dd del dl dt em h1 h2 h3 h4 h5 h6 hr img input li ol p pre strong table tbody td th
 thead tr ul"""  # what Markdown alone makes
+# Commands by which MathJax writes into the page what an author wants there, loads more, or makes new commands.
+LIVE = """href url class style cssId require unicode mmlToken bbox colorbox fcolorbox ce cf cee pu def gdef let
+newcommand renewcommand newenvironment Newextarrow texttip mathtip toggle data includegraphics htmlClass htmlId"""
 HREF = r"$\href{javascript:alert(1)}{click}$"
 
 PAYLOADS = {
@@ -30,7 +33,7 @@ PAYLOADS = {
     # links
     "link": "[a](javascript:alert(1))",
     "link with a title": "[a](<javascript:alert(1)> 'title')",
-    "link in capitals and entities": "[a](JaVa&#115;cript:alert(1)) [b](&#106;avascript&colon;alert(1))",
+    "link in capitals and entities": "[a](JaVaScrip&#116;:alert(1)) [b](&#106;avascript&colon;alert(1))",
     "link by reference": "[a][b] [b] [b][]\n\n[b]: javascript:alert(1)",
     "reference over two lines": "[a][b]\n\n[b]:\n  javascript:alert(1)\n  'title'",
     "reference in a quote in a list": "[b]\n\n- > [b]: data:text/html,<script>alert(1)</script>",

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from bs4 import BeautifulSoup
-from classroom_payloads import NAMES, PAYLOADS, PNG, TAGS
+from classroom_payloads import LIVE, NAMES, PAYLOADS, PNG, TAGS
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nbconvert.filters import markdown2html, strip_files_prefix
@@ -35,7 +35,7 @@ def dead(page: BeautifulSoup) -> None:
         assert not {"mermaid", "score", "comment", "tabbable"} & set(tag.get("class", ()))
     for text in page.find_all(string=True):
         if not text.find_parents(SKIPPED):
-            assert set(re.findall(r"\\([A-Za-z]+)", text)) <= COMMANDS
+            assert set(re.findall(r"\\([A-Za-z]+)", text)) <= COMMANDS - set(LIVE.split())
 
 
 @pytest.mark.parametrize("text", PAYLOADS.values(), ids=PAYLOADS)
@@ -109,5 +109,5 @@ def test_headings_pictures_and_code_are_shown():
 
 @pytest.mark.parametrize("piece", ["[", "![", "](", "<", "<a", "&a", "`", "-", "> ", "#", "=\n", "\\", ":/", " ", "~ "])
 def test_the_longest_text_is_done_in_a_moment(piece):
-    """Were it quadratic, each would take hours."""
-    assert len(harmless("a\n" + piece * 1_000_000 + "x")) >= 1_000_000
+    """Were it quadratic, each would take minutes."""
+    assert len(harmless("a\n" + piece * 200_000 + "x")) >= 200_000

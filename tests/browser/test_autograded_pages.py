@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from classroom_grading import NAME, Course, with_cells
-from classroom_payloads import HREF, NAMES, PAYLOADS, PNG, TAGS
+from classroom_payloads import HREF, LIVE, NAMES, PAYLOADS, PNG, TAGS
 from nbconvert.exporters import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 from nbgrader.converters import GenerateFeedback
@@ -26,9 +26,6 @@ from attnlab.exercises.engine import Exercise
 
 WORDS = "ex-6-11-words"
 INNOCENT = "I think so."
-# Commands by which MathJax writes into the page what an author wants there, loads more, or makes new commands.
-LIVE = """href url class style cssId require unicode mmlToken bbox colorbox fcolorbox ce cf cee pu def gdef let
-newcommand renewcommand newenvironment Newextarrow texttip mathtip toggle data includegraphics htmlClass htmlId"""
 # Of a page: what could act, and what MathJax reads, one text a line.
 LOOK = r"""() => {
   const all = [...document.querySelectorAll('*')];

@@ -4,7 +4,7 @@ nbgrader shows a notebook's Markdown as nbconvert renders it, in a page of the t
 run there in the teacher's name, and a link needs one click.  Any link: formgrader runs the nbgrader_config.py of the
 folder that its address `formgrader/?path=…` names.  MathJax then typesets the page, and `\href` is a link too.
 
-Nothing is taken out: an invisible character parts what would be live.
+Nothing that can be seen is taken out: an invisible character parts what would be live.
 """
 
 from __future__ import annotations
