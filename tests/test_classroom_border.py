@@ -106,15 +106,12 @@ def test_judged_across_the_border_a_twin_is_what_it_is_here(exercise):
         assert seen.run(60)
         said = {tier: [border.told(o) for o in getattr(seen, tier)] for tier in ("ordinary", "hard")}
         there = judging.verdict_on(judging.believed(exercise, border.unpack(border.pack(said))))
-        # Bytes are counted anew in each run, and may differ in the last of the digits that a card shows.
-        assert (here.status, here.turns, here.remarks, here.words) == (
-            there.status,
-            there.turns,
-            there.remarks,
-            there.words,
-        )
-        if not any(probe.at_most for probe in exercise.hard):
-            assert str(here) == str(there)
+        assert (here.status, here.turns, here.remarks) == (there.status, there.turns, there.remarks)
+        # A test may draw its inputs anew in each run, and bytes are counted anew: then words may differ, or digits.
+        if not exercise.tests:
+            assert here.words == there.words
+            if not any(probe.at_most for probe in exercise.hard):
+                assert str(here) == str(there)
 
 
 def told(**changes):

