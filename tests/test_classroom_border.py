@@ -106,10 +106,10 @@ def test_judged_across_the_border_a_twin_is_what_it_is_here(exercise):
         assert seen.run(60)
         said = {tier: [border.told(o) for o in getattr(seen, tier)] for tier in ("ordinary", "hard")}
         there = judging.verdict_on(judging.believed(exercise, border.unpack(border.pack(said))))
-        assert (here.status, here.turns, here.remarks) == (there.status, there.turns, there.remarks)
+        assert (here.correct, here.turns) == (there.correct, there.turns)
         # A test may draw its inputs anew in each run, and bytes are counted anew: then words may differ, or digits.
         if not exercise.tests:
-            assert here.words == there.words
+            assert (here.status, here.remarks, here.words) == (there.status, there.remarks, there.words)
             if not any(probe.at_most for probe in exercise.hard):
                 assert str(here) == str(there)
 
