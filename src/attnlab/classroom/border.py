@@ -52,7 +52,7 @@ def pack(message: Any) -> bytes:
         if isinstance(value, list):
             return [out(each) for each in value]
         if isinstance(value, dict):
-            return {key: out(each) for key, each in value.items()}
+            return {_whole(key): out(each) for key, each in value.items()}
         if isinstance(value, str):
             return _whole(value)
         if value is None or isinstance(value, bool | int | float):
@@ -89,7 +89,7 @@ def unpack(data: bytes, most_text: float = LARGEST_TEXT) -> Any:
                 return array[()] if value.get("scalar") else array
             if "$tuple" in value:
                 return tuple(read(each) for each in value["$tuple"])
-            return {key: read(each) for key, each in value.items()}
+            return {_whole(key): read(each) for key, each in value.items()}
 
         return read(message)
     except (SafetensorError, ValueError, KeyError, TypeError, IndexError, RecursionError, OverflowError) as error:
