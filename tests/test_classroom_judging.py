@@ -7,7 +7,6 @@ import time
 from types import SimpleNamespace
 
 import nbformat
-import numpy as np
 import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
@@ -181,8 +180,6 @@ def test_implementations_take_numbers_and_arrays_alone():
     for odd in ([[1]] * 10, "text", {"a": 1}, None):
         reply = border.answered(lambda x: x, [odd], {})
         assert reply == {"result": None} if odd is None else reply["raised"][0] == "TypeError"
-    exercise = look_up(["3.10"])[0][0]
-    assert "[[" not in str(exercise.judge(exercise.reference))  # and honest tests call with arrays
 
 
 def test_a_test_that_passes_lists_calls_with_arrays(one):
@@ -333,4 +330,4 @@ def test_two_runs_in_one_folder(tmp_path):
     with course.alone(tmp_path), pytest.raises(RuntimeError, match="another run"), course.alone(tmp_path):
         pass
     with course.alone(tmp_path):
-        assert np.True_
+        assert (tmp_path / ".attnlab.lock").exists()

@@ -29,7 +29,7 @@ from attnlab.exercises.engine import learner
 from attnlab.exercises.engine.deadline import within
 from attnlab.exercises.engine.observing import Asked, Observations
 from attnlab.exercises.engine.parts import Probe
-from attnlab.exercises.engine.running import _Excerpt
+from attnlab.exercises.engine.running import _Excerpt, _is_tensor, as_array
 
 from . import border
 from .cells import Code, needed, read
@@ -158,9 +158,7 @@ def _run(code: Code, file: str, scope: dict, seconds: float) -> tuple[str, str] 
                 asyncio.run(eval(compiled, scope))
             else:
                 exec(compiled, scope)
-        except Exception as error:
-            failed.append(error)
-        except (SystemExit, KeyboardInterrupt) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             failed.append(error)
 
     if not within(seconds, do):
@@ -263,6 +261,4 @@ def _array_of(value: Any) -> Any:
     """A tensor or a list as an array; all else as it is."""
     if isinstance(value, list | tuple):
         return np.asarray(value)
-    if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
-        return value.detach().cpu().numpy()
-    return value
+    return as_array(value) if _is_tensor(value) else value

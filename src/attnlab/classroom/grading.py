@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import ctypes
 import functools
 import hashlib
 import importlib.metadata
@@ -31,14 +30,13 @@ from . import submissions
 from .assignments import Assignment, look_up
 from .cells import python_of
 from .intake import Submission
-from .isolation import Limits
+from .isolation import Limits, end_with_parent
 from .judging import judged
 from .results import Result
 from .sandbox import ROOM, Sandbox, SandboxError
 from .sources import Refused, read_file
 
 ALWAYS = ("numpy", "numpy.random", "array_api_compat.numpy", "IPython.core.inputtransformer2")  # to import beforehand
-END_WITH_PARENT = 1  # of prctl
 ATTEMPTS = 3  # with a new pool, should a process of ours be ended from outside
 _mine = threading.local()  # a sandbox stays warm for the thread that started it
 
@@ -193,7 +191,7 @@ class Store:
 def _begin() -> None:
     """What a process that grades does first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that decides what to do about it
-    ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)  # and its sandbox ends with it
+    end_with_parent()  # and its sandbox ends with it
 
 
 class ThisMachine:

@@ -25,8 +25,8 @@ except (ImportError, OSError, RuntimeError):  # not Linux, or no libseccomp
     pyseccomp = None
 
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x2_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
-PRIVATE, READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC, REMOUNT, BIND, RECURSIVE = 0x40000, 1, 2, 4, 8, 32, 0x1000, 0x4000
-SET_DUMPABLE, SUBREAPER, DROP_BOUNDING, NO_NEW_PRIVILEGES = 4, 36, 24, 38
+PRIVATE, READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC, BIND, RECURSIVE = 0x40000, 1, 2, 4, 8, 0x1000, 0x4000
+END_WITH_PARENT, SET_DUMPABLE, DROP_BOUNDING, SUBREAPER, NO_NEW_PRIVILEGES = 1, 4, 24, 36, 38
 CAPABILITIES_3, SHARED_MEMORY = 0x2008_0522, 0x21
 # What no answer needs, and what has let programs out of sandboxes; memory that belongs to no process is among it.
 # fmt: off
@@ -66,6 +66,11 @@ def adopt_orphans() -> None:
     """Make this process the parent of every process below it whose own parent ends."""
     with contextlib.suppress(OSError, AttributeError):
         _call("prctl", SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it ends, in whatever way."""
+    _call("prctl", END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
 def start(work: Callable[[], None], limits: Limits, own_namespaces: bool) -> int:
@@ -116,15 +121,14 @@ def _split(work: Callable[[], None], limits: Limits, folder: str | None, writer:
         try:
             os.close(told)
             os.setsid()
+            size = _size()  # while there is a /proc
             if own_namespaces:
-                size, others = _size(), 0
                 _own_files(limits)
                 _drop_capabilities()
                 _filter_calls()
             else:
-                size, others = _size(), _threads_of_this_user()
                 os.chdir(folder)
-            _limit(limits, size, others)
+            _limit(limits, size, 0 if own_namespaces else _threads_of_this_user())
             os.close(tell)  # ready; until here, a fault is one of the sandbox
             os.close(writer)
             work()

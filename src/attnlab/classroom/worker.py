@@ -13,7 +13,6 @@ import os
 import select
 import socket
 import sys
-from dataclasses import fields
 
 from . import answering, isolation
 
@@ -75,8 +74,7 @@ def _start(control: socket.socket, number: int, limits: dict, own_namespaces: bo
         with contextlib.suppress(BrokenPipeError, ConnectionError):  # nobody listens any more
             answering.answer(channel)
 
-    known = {field.name for field in fields(isolation.Limits)}
-    return isolation.start(work, isolation.Limits(**{k: v for k, v in limits.items() if k in known}), own_namespaces)
+    return isolation.start(work, isolation.Limits(**limits), own_namespaces)
 
 
 if __name__ == "__main__":
