@@ -197,6 +197,30 @@ def test_the_whole_of_a_submission_has_an_end(one):
     assert "used up its time" in found.verdicts["1.2"].words[0]
 
 
+FILLS = "kept = []\ndef fill(pieces, size):\n    kept.extend(bytearray(size) for _ in range(pieces))"
+
+
+@pytest.mark.parametrize(
+    ("greedy", "words"),
+    [
+        ("kept or fill(400, 2**20)\n    return keys @ query / np.sqrt(query.size)", None),
+        ("fill(90, 2**20)\n    return keys @ query / np.sqrt(query.size)", "MemoryError"),
+        (
+            "try:\n        fill(10**9, 1000)\n    except MemoryError:\n        fill(3, 9)\n    return keys",
+            "used up all",
+        ),
+    ],
+    ids=["kept", "grows", "nothing left"],
+)
+def test_memory_that_one_answer_takes_costs_no_other(one, greedy, words):
+    modest = "def stable_softmax(scores):\n    np.ones(2**24)\n    return softmax(scores)"
+    limits = Limits(seconds=3, memory=2**29)
+    answers = {"1.2": f"def scaled_scores(query, keys):\n    {greedy}", "1.3": modest, **solved("1.4")}
+    first, *others = judged(one, answers, [FILLS], limits).verdicts.values()
+    assert [verdict.correct for verdict in others] == [True, True]
+    assert first.correct if words is None else words in repr(first)
+
+
 def test_a_copy_of_the_process_tells_nothing(one):
     answer = "import os\ndef weighted_average(weights, values):\n    os.fork()\n    return weights @ values"
     found = judged(one, {"1.1": answer} | solved("1.2", "1.3"))

@@ -141,6 +141,16 @@ def test_warnings_are_caught_and_shown_but_do_not_fail():
     assert verdict.correct and "mind the gap" in verdict.extras[0]
 
 
+def test_of_warnings_the_first_are_kept_and_of_each_the_beginning():
+    def warns(scores):
+        for n in range(1000):
+            warnings.warn(f"{n} " + "x" * 10_000, stacklevel=1)
+        return scores
+
+    warned = observe(warns, (np.ones(2),)).warned
+    assert len(warned) == 64 and warned[63].startswith("63 x") and {len(each) for each in warned} == {500}
+
+
 def test_warnings_of_our_own_functions_are_dropped():
     """Under a filter that makes errors of warnings, a twin would become one that raises."""
 

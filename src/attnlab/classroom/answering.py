@@ -29,12 +29,13 @@ from attnlab.exercises.engine import learner
 from attnlab.exercises.engine.deadline import within
 from attnlab.exercises.engine.observing import Asked, Observations
 from attnlab.exercises.engine.parts import Probe
-from attnlab.exercises.engine.running import _Excerpt, _is_tensor, as_array
+from attnlab.exercises.engine.running import _Excerpt, _is_tensor, _message, as_array
 
 from . import border
 from .cells import Code, needed, read
 
 REGISTRY = "attnlab.exercises.ch"  # the modules with the references; not to be had in here
+OUT_OF_MEMORY = 86  # the exit status of a process that has used up its memory
 OTHER_CELLS = 6  # cells that hold no answer may take that many times the seconds of one that does
 
 
@@ -63,17 +64,30 @@ class _Registry(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def answer(channel: socket.socket) -> None:
     """Take one piece of work from `channel`, do it and tell: the whole life of a process that runs a submission."""
+    try:
+        _work(channel)
+    except MemoryError:  # what holds it may be anywhere: only a fresh process is fair to the exercises that follow
+        os._exit(OUT_OF_MEMORY)
+
+
+def _work(channel: socket.socket) -> None:
     work = border.receive(channel, trusted=True)
     tell = functools.partial(_tell, channel, os.getpid())
     seed()
     with contextlib.redirect_stdout(_Excerpt()), contextlib.redirect_stderr(_Excerpt()):
-        versions = run_cells(tell, work)
+        versions, others = run_cells(tell, work), False
         for task in work["exercises"]:
             if task["number"] in work["skip"]["exercises"]:
                 continue
             tell({"at": ["exercise", task["number"]]})
             said = _observed(channel, task, versions[task["name"]], work["seconds"])
+            full = any(each["failure"] and each["failure"][0] == "MemoryError" for each in _told(said))
+            if full and others:
+                raise MemoryError  # perhaps they took it: it is asked again, first in its process
             tell({"exercise": task["number"], **said})
+            if full:
+                raise MemoryError
+            others = True
     tell({"done": True})
 
 
@@ -167,10 +181,7 @@ def _run(code: Code, file: str, scope: dict, seconds: float) -> tuple[str, str] 
 
 
 def _words(error: BaseException) -> tuple[str, str]:
-    try:
-        words = f"{type(error).__name__}: {error}"[: border.KEPT_TEXT]
-    except Exception:  # an exception class from outside may fail to print itself
-        words = type(error).__name__
+    words = f"{type(error).__name__}: {_message(error)}".removesuffix(": ")[: border.KEPT_TEXT]
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<cell ")]
     return words, ((frames[-1].line or "").strip() if frames else "")[: border.KEPT_TEXT]
 
@@ -192,6 +203,10 @@ def _observed(channel: socket.socket, task: dict, versions: list, seconds: float
     return {"cell": place, **_seen(channel, task, function, seconds)}
 
 
+def _told(said: dict) -> list[dict]:
+    return [each for tier in ("ordinary", "hard") for each in said.get(tier, ()) if each]
+
+
 def _seen(channel: socket.socket, task: dict, function: Any, seconds: float) -> dict:
     if not callable(function):
         return {"state": "no function", "kind": type(function).__name__[:100]}
@@ -206,6 +221,8 @@ def _seen(channel: socket.socket, task: dict, function: Any, seconds: float) -> 
             return {"state": "endless"}
         ordinary, hard = ([border.told(o) for o in tier] for tier in (seen.ordinary, seen.hard))
         return {"state": "observed", "ordinary": ordinary, "hard": hard}
+    except MemoryError:
+        raise
     except Exception as error:  # what it returned cannot be looked at
         return {"state": "unreadable", "words": _words(error)[0]}
 

@@ -23,7 +23,7 @@ from attnlab.exercises.engine.parts import Probe
 from attnlab.exercises.engine.running import Observation
 
 from . import border
-from .answering import OTHER_CELLS
+from .answering import OTHER_CELLS, OUT_OF_MEMORY
 from .border import BorderError
 from .isolation import Limits
 from .sandbox import Sandbox, SandboxError
@@ -94,11 +94,8 @@ def observed(handed: Handed, exercises: Sequence[Exercise], sandbox: Sandbox, li
     while True:
         settled = sorted({*told.exercises, *told.ended_exercises})
         work["skip"] = {"cells": sorted(told.ended_cells), "exercises": settled}
-        step, reason = _once(work, exercises, sandbox, limits, told, end)
-        if step is None:
+        if _once(work, exercises, sandbox, limits, told, end):
             return told
-        kind, which = step
-        (told.ended_exercises if kind == "exercise" else told.ended_cells)[which] = reason
         if time.monotonic() > end:
             for each in exercises:
                 if each.number not in told.exercises:
@@ -106,12 +103,13 @@ def observed(handed: Handed, exercises: Sequence[Exercise], sandbox: Sandbox, li
             return told
 
 
-def _once(
-    work: dict, exercises: Sequence[Exercise], sandbox: Sandbox, limits: Limits, told: Told, end: float
-) -> tuple[tuple[str, Any] | None, str]:
-    """One process: what it tells goes to `told`. The step that had to be ended and why, or (None, "") at the end."""
+def _once(work: dict, exercises: Sequence[Exercise], sandbox: Sandbox, limits: Limits, told: Told, end: float) -> bool:
+    """One process: what it tells goes to `told`, and the step that had to be ended, with the reason. True at the end.
+
+    Where memory ran out after other exercises, they may have taken it: nobody is to blame, and the step begins anew.
+    """
     outside = {each.number: _implementations(each) for each in exercises if each.tests}
-    step, steps = None, _steps(work)
+    step, steps, before = None, _steps(work), len(told.exercises)
     until = time.monotonic() + GRACE + limits.seconds
     with sandbox.start(limits) as channel:
         try:
@@ -120,13 +118,16 @@ def _once(
             while True:
                 message = border.receive(channel, until)
                 if message is None:
-                    reason = _how_it_ended(sandbox.end(2.0))
+                    status = sandbox.end(2.0)
+                    if status == OUT_OF_MEMORY and len(told.exercises) > before:
+                        return False
+                    reason = _how_it_ended(status)
                     break
                 if not isinstance(message, dict):
                     raise BorderError("no dict")
                 if "done" in message:
                     sandbox.end(0)
-                    return None, ""
+                    return True
                 if "at" in message:
                     step = _next(message["at"], steps)
                     until = min(time.monotonic() + _seconds(step, work, limits) + GRACE, end)
@@ -148,7 +149,9 @@ def _once(
     sandbox.end(0)
     if step is None:
         raise SandboxError("a submission's process ended before it began its work")
-    return step, reason
+    kind, which = step
+    (told.ended_exercises if kind == "exercise" else told.ended_cells)[which] = reason
+    return False
 
 
 def _steps(work: dict) -> Iterator[tuple[str, Any]]:
@@ -186,6 +189,8 @@ def _seconds(step: tuple[str, Any], work: dict, limits: Limits) -> float:
 def _how_it_ended(status: int | None) -> str:
     if status is None:
         return "It closed the way out and did not end; it was stopped."
+    if status == OUT_OF_MEMORY:
+        return "It used up all the memory that it may have. Is there something that grows with every call?"
     if status < 0:
         name = {int(each): each.name for each in signal.Signals}.get(-status, f"signal {-status}")
         why = {"SIGKILL": "was killed, perhaps for the memory it took", "SIGSEGV": "crashed: a segmentation fault"}

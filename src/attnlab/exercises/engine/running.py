@@ -23,6 +23,7 @@ from .tensors import WithGradients, tensors_noted, torch_settings
 TIME_LIMIT = 5.0  # seconds for all probes of one check together; the probes are tiny
 PACKAGE = str(Path(__file__).resolve().parents[2])  # …/attnlab
 KEPT_OUTPUT = 2_000  # characters of printed text that a card can show
+KEPT_WORDS, KEPT_WARNINGS = 500, 64  # characters of one message, and how many different warnings
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ def _is_tensor(value: Any) -> bool:
 
 def _message(error: BaseException) -> str:
     try:
-        return str(error)[:500]
+        return str(error)[:KEPT_WORDS]
     except Exception:  # an exception class from outside may fail to print itself
         return ""
 
@@ -246,7 +247,7 @@ def observe(
         changed=changed,
         printed=output.kept,
         printed_size=output.size,
-        warned=tuple(dict.fromkeys(str(w.message) for w in caught)),
+        warned=tuple(dict.fromkeys(_message(w.message) for w in caught))[:KEPT_WARNINGS],
         gradients=tuple(None if g is None else as_array(g) for g in gradients),
         held=held,
         heavy=None if held is None else held > at_most,
