@@ -91,10 +91,11 @@ test: $(VENV)/.test $(VENV)/.models lint ## run every test: package, exercises, 
 	$(BIN)/python -m pytest tests notebooks --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg \
 	  -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: $(VENV)/.test ## ruff and spelling
+lint: $(VENV)/.test ## ruff, spelling, and that no layer imports upwards
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/codespell
+	said=$$($(BIN)/lint-imports --no-cache --no-logo) || { echo "$$said"; exit 1; }
 
 notebooks: $(VENV)/.test $(VENV)/.models ## run and rewrite the notebooks and everything generated (CH=01: one chapter)
 	$(BIN)/python book/tools/notebooks.py $(CH)

@@ -11,8 +11,8 @@ from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 
 from attnlab.classroom.assignments import Assignment, assignments
-from attnlab.classroom.gradebook import Recorder
-from attnlab.classroom.releasing import configured
+from attnlab.classroom.gradebook.gradebook import Recorder
+from attnlab.classroom.handout.releasing import configured
 from attnlab.classroom.results import Result
 from attnlab.exercises.engine import Exercise
 from attnlab.exercises.engine.cards import Verdict

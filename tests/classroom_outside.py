@@ -48,7 +48,7 @@ class Outside:
         found = []
         for each in psutil.process_iter(["name", "cmdline"]):
             line = " ".join(each.info["cmdline"] or ())
-            if each.info["name"] == self.mark.decode() or (each.pid in mine and "classroom.worker" in line):
+            if each.info["name"] == self.mark.decode() or (each.pid in mine and "sandbox.worker" in line):
                 found.append(f"{each.pid} {each.info['name']} {line[:200]}")
         return found
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import save
 
-from attnlab.classroom import border, judging
 from attnlab.classroom.assignments import chapter
-from attnlab.classroom.border import BorderError
+from attnlab.classroom.sandbox import border, judging
+from attnlab.classroom.sandbox.border import BorderError
 from attnlab.exercises.engine import exercises_of
 from attnlab.exercises.engine.judging import recognise
 from attnlab.exercises.engine.observing import Observations

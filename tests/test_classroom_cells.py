@@ -7,7 +7,7 @@ import pytest
 from book_fixtures import ROOT
 
 from attnlab.classroom.assignments import assignment
-from attnlab.classroom.cells import needed, python_of, read
+from attnlab.classroom.sandbox.cells import needed, python_of, read
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ from nbgrader import nbgraderformat
 from nbgrader.utils import determine_grade
 
 from attnlab.classroom.assignments import assignments
-from attnlab.classroom.gradebook import Recorder
-from attnlab.classroom.grades import grades_csv
-from attnlab.classroom.handout import hand_out
+from attnlab.classroom.gradebook.gradebook import Recorder
+from attnlab.classroom.gradebook.grades import grades_csv
+from attnlab.classroom.handout.handout import hand_out
 from attnlab.classroom.results import Result
 from attnlab.exercises import ch1_weights as ch1
 from attnlab.exercises import ch6_interpretability as ch6

@@ -16,12 +16,13 @@ import pytest
 from bs4 import BeautifulSoup
 from nbgrader.api import Gradebook
 
-from attnlab.classroom import app, course, grading, sandbox
+from attnlab.classroom import app, course, grading
 from attnlab.classroom.assignments import assignments
 from attnlab.classroom.course import SOLVED, Unprotected, grade
-from attnlab.classroom.handout import hand_out
+from attnlab.classroom.handout.handout import hand_out
 from attnlab.classroom.results import Result
-from attnlab.classroom.sandbox import SandboxError
+from attnlab.classroom.sandbox import sandbox
+from attnlab.classroom.sandbox.sandbox import SandboxError
 from attnlab.exercises.engine import Exercise
 
 NAME = "week1"
@@ -428,5 +429,7 @@ def test_no_cluster_at_that_address(here, monkeypatch, capsys):
 
 def test_no_sandbox_is_left_running():
     mine = psutil.Process()
-    left = [each for each in mine.children(recursive=True) if "attnlab.classroom.worker" in " ".join(each.cmdline())]
+    left = [
+        each for each in mine.children(recursive=True) if "attnlab.classroom.sandbox.worker" in " ".join(each.cmdline())
+    ]
     assert left == [], os.getpid()

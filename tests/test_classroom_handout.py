@@ -20,10 +20,10 @@ from sqlalchemy.exc import SAWarning
 
 import attnlab
 from attnlab.classroom.assignments import assignments, chapter
-from attnlab.classroom.chosen import chapter_stems
-from attnlab.classroom.handout import chapters_folder, hand_out
-from attnlab.classroom.links import to_site, to_words
-from attnlab.classroom.releasing import CONFIG
+from attnlab.classroom.handout.chosen import chapter_stems
+from attnlab.classroom.handout.handout import chapters_folder, hand_out
+from attnlab.classroom.handout.links import to_site, to_words
+from attnlab.classroom.handout.releasing import CONFIG
 from attnlab.exercises.engine import exercises_of, questions_of
 
 ROOT = Path(__file__).resolve().parents[1]

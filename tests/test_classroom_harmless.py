@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nbconvert.filters import markdown2html, strip_files_prefix
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from attnlab.classroom.harmless import BREAK, COMMANDS, harmless
+from attnlab.classroom.gradebook.harmless import BREAK, COMMANDS, harmless
 
 PICTURE = {"x.png": {"image/png": PNG}}
 SKIPPED = ("pre", "code")  # where MathJax looks for no formulas

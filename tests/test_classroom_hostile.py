@@ -33,11 +33,11 @@ from classroom_outside import Outside
 from nbgrader.api import Gradebook
 
 from attnlab.classroom.course import Graded, grade
-from attnlab.classroom.handout import hand_out
-from attnlab.classroom.intake import collect
-from attnlab.classroom.isolation import Limits
+from attnlab.classroom.handout.handout import hand_out
+from attnlab.classroom.intake.intake import collect
 from attnlab.classroom.results import Result
-from attnlab.classroom.sandbox import fault_of_bubblewrap
+from attnlab.classroom.sandbox.isolation import Limits
+from attnlab.classroom.sandbox.sandbox import fault_of_bubblewrap
 from attnlab.exercises import ch1_weights as ch1
 
 NAME, NOTEBOOK = "weights", "01_weights"

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
-from attnlab.classroom.intake import LATE, collect
-from attnlab.classroom.limits import Limits
-from attnlab.classroom.naming import Sender, ids_of, student_id
+from attnlab.classroom.intake.intake import LATE, collect
+from attnlab.classroom.intake.limits import Limits
+from attnlab.classroom.intake.naming import Sender, ids_of, student_id
 
 NB = "01_weights"
 A, B, C = (f'{{"cells": [], "nbformat": 4, "nbformat_minor": 5, "metadata": {{"of": "{x}"}}}}'.encode() for x in "abc")

@@ -11,11 +11,13 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from attnlab.classroom import border, course, grading, judging, sandbox, submissions
+from attnlab.classroom import course, grading
 from attnlab.classroom.assignments import look_up
-from attnlab.classroom.border import BorderError
-from attnlab.classroom.isolation import Limits
-from attnlab.classroom.sandbox import Sandbox
+from attnlab.classroom.intake import submissions
+from attnlab.classroom.sandbox import border, judging, sandbox
+from attnlab.classroom.sandbox.border import BorderError
+from attnlab.classroom.sandbox.isolation import Limits
+from attnlab.classroom.sandbox.sandbox import Sandbox
 from attnlab.exercises.engine.observing import Observations
 
 SET_UP = "import numpy as np\nfrom attnlab import softmax, attention"
@@ -133,7 +135,7 @@ def channel():
     frame = sys._getframe()
     while "channel" not in frame.f_locals: frame = frame.f_back
     return frame.f_locals["channel"]
-from attnlab.classroom import answering, border
+from attnlab.classroom.sandbox import answering, border
 """
 
 
@@ -307,8 +309,8 @@ ENDLESS = """
 import sys
 from attnlab.classroom import grading
 from attnlab.classroom.assignments import look_up
-from attnlab.classroom.intake import Submission
-from attnlab.classroom.isolation import Limits
+from attnlab.classroom.intake.intake import Submission
+from attnlab.classroom.sandbox.isolation import Limits
 from pathlib import Path
 if __name__ == "__main__":
     task = grading.Task(("1.2",), ("numpy",), Limits(seconds=60), True)
@@ -346,7 +348,7 @@ def _said(process: psutil.Process, words: str) -> bool:
 
 def _at_work(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
-        return _said(process, "attnlab.classroom.worker") and process.cpu_times().user > 1
+        return _said(process, "attnlab.classroom.sandbox.worker") and process.cpu_times().user > 1
     return False
 
 

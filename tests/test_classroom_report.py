@@ -30,16 +30,16 @@ from mdit_py_plugins.anchors.index import slugify
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from attnlab.classroom.assignments import assignments, chapter
-from attnlab.classroom.feedback import feedback_page
-from attnlab.classroom.gradebook import Recorder
-from attnlab.classroom.grades import grades_csv
-from attnlab.classroom.handout import hand_out
-from attnlab.classroom.links import anchors
-from attnlab.classroom.marks import marks_of
-from attnlab.classroom.pages import in_order, section_of
-from attnlab.classroom.report import class_report, misunderstandings, misunderstandings_csv, points_in_bins
+from attnlab.classroom.gradebook.gradebook import Recorder
+from attnlab.classroom.gradebook.grades import grades_csv
+from attnlab.classroom.gradebook.marks import marks_of
+from attnlab.classroom.handout.handout import hand_out
+from attnlab.classroom.handout.links import anchors
+from attnlab.classroom.pages.feedback import feedback_page
+from attnlab.classroom.pages.pages import in_order, section_of
+from attnlab.classroom.pages.report import class_report, misunderstandings, misunderstandings_csv, points_in_bins
+from attnlab.classroom.pages.understanding import HARD, everywhere, ordered, tally, to_reteach, unknown
 from attnlab.classroom.results import Result
-from attnlab.classroom.understanding import HARD, everywhere, ordered, tally, to_reteach, unknown
 from attnlab.exercises import ch1_weights as ch1
 from attnlab.exercises import ch3_matrix_and_masks as ch3
 from attnlab.exercises.engine import exercises_of, questions_of

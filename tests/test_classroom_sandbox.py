@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from attnlab.classroom import isolation, judging, sandbox
 from attnlab.classroom.assignments import look_up
-from attnlab.classroom.isolation import Limits
-from attnlab.classroom.sandbox import ROOM, Sandbox, SandboxError
+from attnlab.classroom.sandbox import isolation, judging, sandbox
+from attnlab.classroom.sandbox.isolation import Limits
+from attnlab.classroom.sandbox.sandbox import ROOM, Sandbox, SandboxError
 
 (EXERCISE,) = look_up(["1.1"])[0]
 QUICK = Limits(seconds=2, memory=2**29, processes=16, disk=2**20)
@@ -295,7 +295,7 @@ def test_what_it_started_is_ended_without_bubblewrap_too(bare):
     (worker,) = [
         each
         for each in psutil.Process().children()
-        if "attnlab.classroom.worker" in " ".join(each.cmdline()) and each.name() != "bwrap"
+        if "attnlab.classroom.sandbox.worker" in " ".join(each.cmdline()) and each.name() != "bwrap"
     ]
     assert worker.children(recursive=True) == []
 
@@ -306,7 +306,7 @@ AS_SOMEBODY = """
 import json, sys
 sys.path.insert(0, {tests!r})
 import test_classroom_sandbox as here
-from attnlab.classroom import sandbox
+from attnlab.classroom.sandbox import sandbox
 found = {{"fault": sandbox.fault_of_bubblewrap()}}
 with sandbox.Sandbox(["numpy"], bubblewrap=True) as one:
     for kind, (source, words) in here.LIMITED.items():

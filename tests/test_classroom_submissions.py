@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbformat import NotebookNode
 
-from attnlab.classroom.reading import LARGEST, MOST_CELLS
-from attnlab.classroom.submissions import MOST_REMARKS, read
+from attnlab.classroom.intake.reading import LARGEST, MOST_CELLS
+from attnlab.classroom.intake.submissions import MOST_REMARKS, read
 
 RAW = (ROOT / "notebooks/01_weights.ipynb").read_bytes()
 RELEASED = nbformat.reads(RAW.decode(), as_version=4)

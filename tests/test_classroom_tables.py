@@ -9,11 +9,11 @@ from classroom_results import assignment, the_class
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab.classroom import shelf
-from attnlab.classroom.grades import grades_csv
-from attnlab.classroom.marks import Marks
-from attnlab.classroom.naming import Sender
-from attnlab.classroom.report import misunderstandings_csv
+from attnlab.classroom.gradebook.grades import grades_csv
+from attnlab.classroom.gradebook.marks import Marks
+from attnlab.classroom.intake import shelf
+from attnlab.classroom.intake.naming import Sender
+from attnlab.classroom.pages.report import misunderstandings_csv
 from attnlab.classroom.tables import as_text, bare, csv_of
 
 SIGNS = ["=", "+", "-", "@", "＝", "＋", "－", "＠", "﹦", "﹢", "﹣", "﹫", "−"]

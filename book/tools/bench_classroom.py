@@ -24,7 +24,7 @@ import nbformat
 from nbgrader.api import Gradebook
 
 from attnlab.classroom.assignments import Assignment, assignments
-from attnlab.classroom.handout import hand_out
+from attnlab.classroom.handout.handout import hand_out
 
 NAME = "bench"
 # What some students write in place of a part of the reference.

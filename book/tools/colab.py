@@ -11,8 +11,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from attnlab.classroom import links
-from attnlab.classroom.links import lines
+from attnlab.classroom.handout import links
+from attnlab.classroom.handout.links import lines
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "book/_ext"))

@@ -18,10 +18,10 @@ from nbgrader.converters import GenerateFeedback
 from nbgrader.server_extensions.formgrader import handlers
 from traitlets.config import Config
 
-from attnlab.classroom.autograded import Released, autograded
-from attnlab.classroom.gradebook import Recorder
-from attnlab.classroom.handout import hand_out
-from attnlab.classroom.releasing import configured
+from attnlab.classroom.gradebook.autograded import Released, autograded
+from attnlab.classroom.gradebook.gradebook import Recorder
+from attnlab.classroom.handout.handout import hand_out
+from attnlab.classroom.handout.releasing import configured
 from attnlab.exercises.engine import Exercise
 
 WORDS = "ex-6-11-words"

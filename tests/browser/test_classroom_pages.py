@@ -7,9 +7,9 @@ from axe_playwright_python.sync_playwright import Axe
 from classroom_results import NUMBERS, SITE, assignment, the_class
 from nbformat.v4 import new_code_cell, new_notebook
 
-from attnlab.classroom.feedback import feedback_page
-from attnlab.classroom.marks import Given, Mark
-from attnlab.classroom.report import class_report
+from attnlab.classroom.gradebook.marks import Given, Mark
+from attnlab.classroom.pages.feedback import feedback_page
+from attnlab.classroom.pages.report import class_report
 
 PHONE_360 = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
 HTML = (

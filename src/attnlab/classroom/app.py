@@ -92,7 +92,7 @@ def _positive(text: str) -> float:
 
 
 def _hand_out(asked: argparse.Namespace) -> int:
-    from .handout import hand_out
+    from .handout.handout import hand_out
 
     written = hand_out(
         Path(),
@@ -115,8 +115,8 @@ def _grade(asked: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from .course import Unprotected, grade
-    from .isolation import Limits
-    from .sandbox import protections
+    from .sandbox.isolation import Limits
+    from .sandbox.sandbox import protections
 
     off = [] if asked.scheduler else [each.name for each in protections() if not each.on]
     if off:
@@ -172,7 +172,7 @@ def _report(asked: argparse.Namespace) -> int:
 
 
 def _protections(_: argparse.Namespace) -> int:
-    from .sandbox import protections
+    from .sandbox.sandbox import protections
 
     for each in protections():
         print(f"{'on ' if each.on else 'OFF'}  {each.name}: {each.words}")

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from .grading import Task, Work, arguments, grade_one
 from .results import Result
-from .sandbox import SandboxError, fault_of_bubblewrap
+from .sandbox.sandbox import SandboxError, fault_of_bubblewrap
 
 AHEAD = 4  # pieces of work that are sent for each thread of the cluster
 

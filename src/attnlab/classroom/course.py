@@ -14,20 +14,21 @@ from pathlib import Path
 
 import nbformat
 
-from . import grading, submissions
+from . import grading
 from .assignments import Assignment, assignments
 from .cluster import Cluster
-from .feedback import feedback_page
-from .gradebook import Recorder
-from .grades import grades_csv
+from .gradebook.gradebook import Recorder
+from .gradebook.grades import grades_csv
+from .gradebook.marks import Marks, marks_of
 from .grading import Store, Task, Work, task_of
-from .intake import Submission, collect
-from .isolation import Limits
-from .layouts import Problem
-from .marks import Marks, marks_of
-from .report import class_report, misunderstandings_csv
+from .intake import submissions
+from .intake.intake import Submission, collect
+from .intake.layouts import Problem
+from .pages.feedback import feedback_page
+from .pages.report import class_report, misunderstandings_csv
 from .results import Result
-from .sandbox import SandboxError, fault_of_bubblewrap, pythons
+from .sandbox.isolation import Limits
+from .sandbox.sandbox import SandboxError, fault_of_bubblewrap, pythons
 
 SOLVED = ".solved"  # in place of a student: the notebook with the references, which must earn all points
 Progress = Callable[..., Iterable]  # wraps a loop, as tqdm does

@@ -26,15 +26,15 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from . import submissions
 from .assignments import Assignment, look_up
-from .cells import python_of
-from .intake import Submission
-from .isolation import Limits, end_with_parent
-from .judging import judged
+from .intake import submissions
+from .intake.intake import Submission
+from .intake.sources import Refused, read_file
 from .results import Result
-from .sandbox import ROOM, Sandbox, SandboxError
-from .sources import Refused, read_file
+from .sandbox.cells import python_of
+from .sandbox.isolation import Limits, end_with_parent
+from .sandbox.judging import judged
+from .sandbox.sandbox import ROOM, Sandbox, SandboxError
 
 ALWAYS = ("numpy", "numpy.random", "array_api_compat.numpy", "IPython.core.inputtransformer2")  # to import beforehand
 ATTEMPTS = 3  # with a new pool, should a process of ours be ended from outside

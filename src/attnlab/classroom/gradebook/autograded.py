@@ -19,10 +19,10 @@ from nbgrader.preprocessors import OverwriteCells
 
 from attnlab.exercises.engine.cards import Note, Verdict
 
-from .assignments import Assignment
+from ..assignments import Assignment
+from ..preprocessors import MendCells
+from ..results import Result
 from .harmless import harmless
-from .preprocessors import MendCells
-from .results import Result
 
 OURS = ("exercise", "part", "role")  # what the course writes into a cell's metadata
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")

@@ -9,10 +9,10 @@ from markupsafe import Markup
 from attnlab.exercises.engine import Exercise, OpenQuestion
 from attnlab.exercises.engine.cards import Verdict
 
-from .assignments import Assignment
-from .marks import Given, Mark, cells_of
+from ..assignments import Assignment
+from ..gradebook.marks import Given, Mark, cells_of
+from ..results import Result
 from .pages import LONGEST_CODE, LONGEST_WORDS, Section, cut, first_sentence, render, section_of
-from .results import Result
 
 NEXT_STEP = ("recognised", "unrecognised", "untouched", "missing")
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .preprocessors import Gradebook  # it says what to do where nbgrader is missing
+from ..preprocessors import Gradebook  # it says what to do where nbgrader is missing
 
 from nbgrader.api import BaseCell, Comment, Grade, Notebook, SubmittedAssignment, SubmittedNotebook  # isort: skip
 
-from .assignments import Assignment
-from .releasing import configured
+from ..assignments import Assignment
+from ..handout.releasing import configured
 
 # nbgrader's automatic comment on a cell that is as it was handed out. Our pages say that in words of their own, and an
 # answer that stands in another cell is one.

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from attnlab.exercises.engine import Exercise, Wrong
 from attnlab.exercises.engine.cards import Verdict
 
-from .assignments import Assignment
+from ..assignments import Assignment
+from ..results import Result
 from .pages import LONGEST_LINE, Section, cut, in_order, section_of
-from .results import Result
 
 STATES = ("correct", "recognised", "unrecognised", "untouched", "missing", "unjudged")
 MISTAKE, HARD = "mistake", "hard input"

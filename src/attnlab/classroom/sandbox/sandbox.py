@@ -113,7 +113,7 @@ class Sandbox:
 
     def __init__(self, modules: Iterable[str] = (), *, bubblewrap: bool) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        inside = [sys.executable, "-I", "-m", "attnlab.classroom.worker", str(theirs.fileno())]
+        inside = [sys.executable, "-I", "-m", "attnlab.classroom.sandbox.worker", str(theirs.fileno())]
         command = [*_bubblewrap(), *inside] if bubblewrap else inside
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         self._process = subprocess.Popen(

@@ -11,11 +11,11 @@ from typing import Any
 
 from attnlab.exercises.engine import Exercise
 
-from .assignments import Assignment
-from .marks import Marks
+from ..assignments import Assignment
+from ..gradebook.marks import Marks
+from ..results import Result
+from ..tables import as_text, bare, csv_of
 from .pages import LONGEST_LINE, LONGEST_NAME, cut, first_sentence, in_order, render, section_of
-from .results import Result
-from .tables import as_text, bare, csv_of
 from .understanding import (
     HARD,
     MISTAKE,

@@ -1,4 +1,4 @@
-"""The process inside of the sandbox that stays warm: `python -I -m attnlab.classroom.worker NUMBER`.
+"""The process inside of the sandbox that stays warm: `python -I -m attnlab.classroom.sandbox.worker NUMBER`.
 
 It imports what submissions import, once, and runs none of them itself.  Each submission gets a process of its own,
 split off from this one, and this one ends it.  NUMBER is the open file of a socket on which the orders come.

@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from attnlab.exercises.engine import Exercise, OpenQuestion, exercises_of, questions_of
 
-from .assignments import chapter, look_up
+from ..assignments import chapter, look_up
 
 WIDTH = 75  # of a code cell, as in the chapters
 

@@ -29,7 +29,7 @@ from .isolation import Limits
 from .sandbox import Sandbox, SandboxError
 
 if TYPE_CHECKING:
-    from .submissions import Handed
+    from ..intake.submissions import Handed
 
 GRACE = 2.0  # seconds more than the submission has, until it is ended from outside
 ALL_STEPS = 12  # times the seconds of one step: what a whole submission may take

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..tables import bare, csv_of
 from .layouts import is_notebook
 from .limits import Limits, Refused, too_large
 from .naming import Sender, match_of
 from .sources import shown
-from .tables import bare, csv_of
 
 COLUMNS = ("student", "name", "number", "notebook", "file", "late")
 LINK = "is a link, and links are not followed. Put the folder or file itself there"

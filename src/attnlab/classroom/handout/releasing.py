@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from .preprocessors import ClearSolutions, GenerateAssignment, find_alembic
+from ..preprocessors import ClearSolutions, GenerateAssignment, find_alembic
 
 from nbgrader.apps.baseapp import NbGrader  # isort: skip - the line above says what to do where nbgrader is missing
 from nbgrader.utils import capture_log  # isort: skip

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from attnlab.exercises.engine.cards import Verdict
 
-from .assignments import Assignment
+from ..assignments import Assignment
+from ..results import Result
+from ..tables import csv_of
 from .marks import Marks, cells_of, marks_of
-from .results import Result
-from .tables import csv_of
 
 WORDS = {
     "correct": "right",

@@ -19,17 +19,17 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from .preprocessors import MendCells  # isort: skip - it says what to do where nbgrader is missing
+from ..preprocessors import MendCells  # isort: skip - it says what to do where nbgrader is missing
 from nbgrader.api import Grade, Gradebook, InvalidEntry, MissingEntry, Notebook, SubmittedAssignment
 from nbgrader.converters import Autograde
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import compute_checksum, determine_grade, find_all_files, is_solution, is_task, parse_utc
 from sqlalchemy.exc import SQLAlchemyError
 
-from .assignments import Assignment
+from ..assignments import Assignment
+from ..handout.releasing import configured, prepare, release
+from ..results import Result
 from .autograded import Released, autograded, grade_id
-from .releasing import configured, prepare, release
-from .results import Result
 
 FOR_A_PERSON = ("internal", "unavailable")  # statuses that are no fault of the answer
 

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from attnlab.exercises.engine import Exercise, OpenQuestion, cards
 
-from .assignments import chapter
+from ..assignments import chapter
 
 # Numbers of characters that a page shows of one thing from outside: more is cut off, and the page says so.
 LONGEST_CODE, LONGEST_WORDS, LONGEST_LINE, LONGEST_NAME = 20_000, 20_000, 300, 60
@@ -86,7 +86,7 @@ def counted(count: float, thing: str) -> str:
 
 
 _templates = jinja2.Environment(
-    loader=jinja2.PackageLoader("attnlab.classroom"),
+    loader=jinja2.PackageLoader("attnlab.classroom.pages"),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,

@@ -1,0 +1,1 @@
+"""nbgrader's gradebook: results go in, what a person has given comes out."""

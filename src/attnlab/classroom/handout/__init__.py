@@ -1,0 +1,1 @@
+"""Hand out: assignments made from the course's notebooks."""

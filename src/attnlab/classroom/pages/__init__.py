@@ -1,0 +1,1 @@
+"""What people read: a page for every student, a report for the teacher."""
