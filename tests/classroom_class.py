@@ -38,6 +38,7 @@ SAID = {
     "broken": r"does not run|does not finish",  # the cell
     "ended": r"did not come to an end|was still running|Python itself|ended Python|closed the way out|used up",
     "memory": r"raised MemoryError|Python itself|used up all the memory",
+    "MemoryError": r"MemoryError|used up all the memory",
     "wrong": r"Not right|known mistake|disturbed|not finish|no function|does not run",
     "right": r"^Correct",
     "nothing": r"found nothing",

@@ -288,8 +288,8 @@ def test_hooks_are_local_and_run_what_make_lint_runs():
     (repo,) = yaml.safe_load(read(".pre-commit-config.yaml"))["repos"]
     assert repo["repo"] == "local"
     assert {hook["language"] for hook in repo["hooks"]} == {"system"}
-    programs = {" ".join(hook["entry"].split()[:2]).removeprefix(".venv/bin/") for hook in repo["hooks"]}
-    assert programs == {"ruff check", "ruff format", "codespell"}
+    programs = {hook["entry"].removeprefix(".venv/bin/").split(" --")[0] for hook in repo["hooks"]}
+    assert programs == {"ruff check", "ruff format", "codespell", "lint-imports"}
     assert all(f"$(BIN)/{program}" in read("Makefile") for program in programs)
 
 
