@@ -381,6 +381,24 @@ def test_protections_are_told(capsys):
     assert len(capsys.readouterr().out.splitlines()) == len(sandbox.protections())
 
 
+def test_on_windows_a_report_is_written_and_grading_says_what_it_wants(graded, tmp_path):
+    """As far as Windows can be played here: what it does not have is hidden."""
+    root = shutil.copytree(graded[0], tmp_path / "course")
+    code = (
+        "import sys\n"
+        "sys.modules |= dict.fromkeys(['resource', 'fcntl', 'pyseccomp'])\n"
+        "from attnlab.classroom import course\nfrom attnlab.classroom.app import main\nsys.platform = 'win32'\n"
+        f"print([main(command) for command in (['report', '{NAME}'], ['protections'], ['grade', '{NAME}'])])"
+    )
+    report = root / "reports" / f"{NAME}.html"
+    before = report.read_bytes()
+    report.unlink()
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "[0, 0, 1]", done.stdout + done.stderr
+    assert report.read_bytes() == before
+    assert "WSL 2" in done.stderr and "Traceback" not in done.stderr
+
+
 # ---- a cluster ------------------------------------------------------------------------------------------------------
 
 CLUSTER = """

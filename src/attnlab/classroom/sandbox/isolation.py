@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import resource
 import shutil
 import signal
 import tempfile
@@ -19,6 +18,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+try:
+    import resource
+except ImportError:  # Windows, where nothing is graded, but a report can be written
+    resource = None
 try:
     import pyseccomp
 except (ImportError, OSError, RuntimeError):  # not Linux, or no libseccomp

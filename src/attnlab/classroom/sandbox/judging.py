@@ -190,7 +190,7 @@ def _how_it_ended(status: int | None) -> str:
     if status is None:
         return "It closed the way out and did not end; it was stopped."
     if status == OUT_OF_MEMORY:
-        return "It used up all the memory that it may have. Is its result very large? Does something grow in every call?"
+        return "It used up all the memory it may have. Is its result very large? Does something grow in every call?"
     if status < 0:
         name = {int(each): each.name for each in signal.Signals}.get(-status, f"signal {-status}")
         why = {"SIGKILL": "was killed, perhaps for the memory it took", "SIGSEGV": "crashed: a segmentation fault"}
