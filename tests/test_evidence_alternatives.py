@@ -32,14 +32,14 @@ def example(n, seed):
 
 
 def grid(n, steps):
-    """All weights (m, n) that are multiples of 1 / steps."""
+    """All weights (r, n) that are multiples of 1 / steps."""
     cuts = np.array(list(itertools.combinations(range(steps + n - 1), n - 1)))
     edges = np.column_stack([np.full(len(cuts), -1), cuts, np.full(len(cuts), steps + n - 1)])
     return (np.diff(edges, axis=1) - 1) / steps
 
 
 def divergences(p, points):
-    """The entropy of the mean, less the mean entropy: points (m, n) → (m,)"""
+    """The entropy of the mean, less the mean entropy: points (r, n) → (r,)"""
     return scipy_entropy((p + points) / 2, axis=1) - (scipy_entropy(p, axis=-1) + scipy_entropy(points, axis=1)) / 2
 
 
@@ -262,7 +262,7 @@ def test_adversary_refuses(array):
         adversary(predict, p, 2, 1)
     with pytest.raises(ValueError, match="low must not be greater"):
         adversary(predict, p, math.nan, 1)
-    for wrong in ([0.5, 0.6], [0.0, 0.0], [1.5, -0.5], []):
+    for wrong in ([0.5, 0.6], [0.0, 0.0], [1.5, -0.5], [math.nan, 0.5]):
         with pytest.raises(ValueError, match="weights must be non-negative and sum to 1 along the last axis, but"):
             adversary(predict, array(wrong), 0, 2)
     with pytest.raises(ValueError, match=r"the row of one query, but they have shape \(1, 2\)"):
@@ -452,3 +452,6 @@ def test_null_space_refuses(array):
         with pytest.raises(ValueError, match=r"values must have shape \(n, d\) with n at least 1") as error:
             null_space(array(wrong))
         assert str(wrong.shape) in str(error.value)
+    for wrong in (math.nan, math.inf, -math.inf):
+        with pytest.raises(ValueError, match=r"values must be finite numbers, but those of key 2 are \["):
+            null_space(array([[1, 2], [3, 4], [5, wrong], [wrong, 6]]))

@@ -110,6 +110,86 @@ def test_tuples_and_named_arguments():
     check(last[0], recurrent(own.x)[0][:, -1], atol=0)
 
 
+class Layer(nn.Module):
+    """As layers of language models are called: with names, in an order of the caller's own."""
+
+    def forward(self, hidden_states, mask=None, *, bias=None, **kwargs):
+        out = hidden_states * 2 if mask is None else hidden_states * 2 * mask
+        return (out if bias is None else out + bias,)
+
+
+class Embeds(nn.Module):
+    """Ids, or the embeddings themselves: what is not given is None, or not there."""
+
+    def forward(self, input_ids=None, past=None, use_cache=False, mask=None, inputs_embeds=None, **kwargs):
+        return inputs_embeds if input_ids is None else input_ids
+
+
+class Wrapper(nn.Module):
+    """As around a compiled or distributed module: forward has no names of its own."""
+
+    def forward(self, *inputs, **kwargs):
+        return Layer()(*inputs, **kwargs)[0]
+
+
+class NoSignature(nn.Module):
+    """As a traced module: Python cannot tell the parameters of what it calls."""
+
+    forward = staticmethod(torch.clamp)
+
+
+def first_of(module, *args, **kwargs):
+    """What `captured` keeps; `edited` must have edited the same, and nothing else."""
+    with captured(module) as seen:
+        module(*args, **kwargs)
+    got = []
+    with edited(module, lambda first: got.append(first) or first, where="input"):
+        module(*args, **kwargs)
+    check(got[0], seen.inputs[0], atol=0)
+    return seen.inputs[0]
+
+
+def test_the_first_input_is_that_of_forward_not_of_the_caller(x):
+    mask, bias = torch.zeros(2, 1), torch.full((2, 3), 7.0)
+    layer, embeds = Layer(), Embeds()
+    check(first_of(layer, mask=mask, hidden_states=x), x, atol=0)
+    check(first_of(layer, bias=bias, extra=bias, mask=mask, hidden_states=x), x, atol=0)
+    check(first_of(layer, x, extra=mask, mask=mask), x, atol=0)
+    with edited(layer, lambda first: first + 1, where="input"):
+        check(layer(bias=bias, mask=mask + 1, hidden_states=x)[0], (x + 1) * 2 + 7, atol=0)
+
+    check(first_of(embeds, inputs_embeds=x, past=None, use_cache=True), x, atol=0)
+    check(first_of(embeds, inputs_embeds=x, past=object()), x, atol=0)
+    check(first_of(embeds, None, None, False, None, x), x, atol=0)
+    with edited(embeds, lambda first: first + 1, where="input"):
+        check(embeds(None, None, True, None, x), x + 1, atol=0)
+    # Torch's own: the query, whatever comes first in the call.
+    own = OwnLayer()
+    with captured(own.layer) as seen:
+        own.layer(attn_mask=torch.zeros(6, 6).double(), value=own.x * 3, key=own.x * 2, query=own.x)
+    check(seen.inputs[0], own.x, atol=0)
+
+
+def test_a_first_input_that_cannot_be_known_is_refused(x):
+    for module, args, kwargs in [
+        (Layer(), ([x],), {"mask": x}),  # a list may hold the input: the mask is not the first one
+        (Embeds(), (), {"past": (x,), "inputs_embeds": x}),
+        (Embeds(), (), {}),
+    ]:
+        with pytest.raises(TypeError, match=f"The first input of {type(module).__name__} is not a torch tensor"):
+            first_of(module, *args, **kwargs)
+    wrapper = Wrapper()
+    with pytest.raises(TypeError, match=r"Wrapper is the first cannot be known: forward takes mask, hidden_states as"):
+        first_of(wrapper, mask=x, hidden_states=x)
+    with pytest.raises(TypeError, match="cannot be known"):
+        first_of(wrapper, inputs=x, hidden_states=x)  # the name of *inputs is no name of an input
+    check(first_of(wrapper, x, mask=x * 0), x, atol=0)
+    check(first_of(wrapper, hidden_states=x, mask=None), x, atol=0)  # only one tensor: there is no doubt
+    check(first_of(NoSignature(), x, min=torch.zeros(3)), x, atol=0)
+    with pytest.raises(TypeError, match="NoSignature is the first cannot be known"):
+        first_of(NoSignature(), min=torch.zeros(3), input=x)
+
+
 # -------------------------------------------------------------------------------------------------------------- editing
 
 
@@ -237,6 +317,12 @@ def test_restored(array):
     for clean, corrupted in [(2.0, 2.0), (2, 2), (array(2.0), array(2.0)), (array([1.0, 2.0]), array([0.0, 2.0]))]:
         with pytest.raises(ValueError, match="clean and corrupted must differ"):
             restored(clean, corrupted, corrupted)
+    with pytest.raises(ValueError, match=r"must broadcast, but clean has shape \(2,\) and patched has shape \(3,\)"):
+        restored(array([1.0, 2.0]), 0.0, array([1.0, 2.0, 3.0]))
+    with pytest.raises(TypeError, match="corrupted is of type list"):
+        restored(array([1.0, 2.0]), [0.0, 1.0], 2.0)
+    with pytest.raises(TypeError, match="mixed: clean from torch, patched from numpy"):
+        restored(torch.ones(2), 0.0, np.ones(2))
 
 
 def test_activation_patching(x):

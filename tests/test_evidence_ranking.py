@@ -59,11 +59,11 @@ class OwnLayer:
         return self.layer(self.x, self.x, self.x, **options)[1][0, :, 0]
 
     def predict(self, weights):
-        """weights of head 0 (m, n) → (m,)"""
+        """weights of head 0 (r, n) → (r,)"""
         W_v, b_v = self.layer.in_proj_weight[-D:], self.layer.in_proj_bias[-D:]
         values = (self.x[0] @ W_v.T + b_v).unflatten(-1, (self.n_heads, -1)).transpose(0, 1)  # (n_heads, n, d_head)
         others = (self.weights()[1:, None] @ values[1:]).flatten()  # what the other heads say
-        heads = torch.cat([weights @ values[0], others.expand(len(weights), -1)], dim=-1)  # (m, d)
+        heads = torch.cat([weights @ values[0], others.expand(len(weights), -1)], dim=-1)  # (r, d)
         return self.layer.out_proj(heads) @ self.readout
 
 
@@ -168,7 +168,7 @@ def test_a_tiny_rest_is_still_divided_by_its_sum(array):
 
 def test_leave_one_out_refuses(array):
     weights = array(row())
-    with pytest.raises(ValueError, match=r"shape \(n,\), the row of one query, but they have shape \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"with n at least 1, the row of one query, but they have shape \(2, 3\)"):
         leave_one_out(lambda w: w[:, 0], array(np.ones((2, 3)) / 3))
     with pytest.raises(ValueError, match=r"non-negative and sum to 1 .* between 6 and 6"):
         leave_one_out(lambda w: w[:, 0], array([1.0, 2.0, 3.0]))
@@ -231,6 +231,21 @@ def test_replace_each_of_ids_and_of_one_token(array):
     predict = lambda texts: array([float(sum(text)) for text in texts])  # noqa: E731
     check(replace_each(predict, (5, 7), 0), [5, 7], atol=0)
     check(replace_each(predict, [5]), [5], atol=0)  # an empty list is left
+
+
+def test_replacements_that_are_an_array_or_a_set(array):
+    """Ids come as arrays: [5, 6] is two replacements, and not one token that is an array."""
+    predict, means = lambda texts: array([float(sum(text)) for text in texts]), [1 - 5.5, 2 - 5.5]
+    for tokens, two in [([1, 2], array([5, 6], "int64")), (array([1, 2], "int64"), [5, 6]), ((1, 2), {5, 6})]:
+        check(replace_each(predict, tokens, two), means, atol=0)
+    check(replace_each(predict, [1, 2], array(5, "int64")), [-4, -3], atol=0)  # an array of no axis is one id
+    check(replace_each(predict, [1, 2], np.int64(5)), [-4, -3], atol=0)
+    with pytest.raises(ValueError, match=r"tokens must have shape \(n,\), one id a token, but .* shape \(1, 2\)"):
+        replace_each(predict, array([[1, 2]], "int64"))
+    with pytest.raises(ValueError, match=r"replacement must have shape \(n,\), .* shape \(1, 2\)"):
+        replace_each(predict, [1, 2], array([[5, 6]], "int64"))
+    with pytest.raises(ValueError, match="replacement is an empty list"):
+        replace_each(predict, [1, 2], array([], "int64"))
 
 
 def test_replace_each_refuses(array):
@@ -374,6 +389,8 @@ def test_table_refuses(array):
             agreement_table(empty)
     with pytest.raises(ValueError, match="of example 1 a has 2, b has 3"):
         agreement_table({"a": [one, one], "b": [one, two]})
+    with pytest.raises(TypeError, match="rankings must be a dictionary, name → scores, but it is of type list"):
+        agreement_table([[one]])
     with pytest.raises(ValueError, match=r"rankings\['a'\]\[0\] has a score that is NaN"):
         agreement_table({"a": [array([math.nan, 1.0])]})
 

@@ -7,23 +7,36 @@ import numpy as np
 
 from attnlab._inputs import Array, prepare, shape_of
 
-Predict = Callable[[Array], Array]  # weights (m, n) → outputs (m,)
+Predict = Callable[[Array], Array]  # r alternative rows of weights (r, n) → outputs (r,)
 
 LARGEST_ERROR = 1e-2  # of a sum of weights: those that are kept in float16 or bfloat16 are still weights
 
 
-def as_numpy(array: Array) -> np.ndarray:
+def as_numpy(array: Array, name: str = "array") -> np.ndarray:
     """The numbers, in float64, without a gradient."""
-    xp, _, (array,) = prepare(array=array)
+    xp, _, (array,) = prepare(**{name: array})
     array = xp.astype(array, xp.float64)
     return np.asarray(array.detach().cpu() if hasattr(array, "detach") else array)
+
+
+def plain(values: Any) -> np.ndarray:
+    """Numbers or words as they are, in NumPy, without a gradient: of an array, of a list, of a list of tensors."""
+    if isinstance(values, list | tuple):
+        values = [plain(value)[()] if hasattr(value, "detach") else value for value in values]
+    elif hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.double() if values.is_floating_point() else values  # NumPy has no bfloat16
+    return np.asarray(values)
 
 
 def one_row(weights: Array) -> tuple[Any, Any, Array]:
     """The library, the dtype of the result, and weights (n,) in the dtype to compute in."""
     xp, dtype, (row,) = prepare(weights=weights)
-    if row.ndim != 1:
-        raise ValueError(f"weights must have shape (n,), the row of one query, but they have shape {shape_of(row)}.")
+    if row.ndim != 1 or row.shape[0] == 0:
+        raise ValueError(
+            "weights must have shape (n,) with n at least 1, the row of one query, "
+            f"but they have shape {shape_of(row)}."
+        )
     return xp, dtype, row
 
 
@@ -49,7 +62,7 @@ def divided_by_sum(xp: Any, rows: Array) -> Array:
 
 
 def outputs_of(predict: Predict, rows: Array) -> tuple[Any, Array]:
-    """The dtype of predict(rows), and the m outputs (m,) in the dtype to compute in: rows (m, n)."""
+    """The dtype of predict(rows), and the r outputs (r,) in the dtype to compute in: rows (r, n)."""
     outputs = predict(rows)
     _, dtype, (_, outputs) = prepare(weights=rows[:, :0], **{"predict(weights)": outputs})
     if shape_of(outputs) != shape_of(rows)[:1]:

@@ -30,7 +30,7 @@ class Adversary(NamedTuple):
 def permute(predict: Predict, weights: Array, n_draws: int = 100, seed: int = 0) -> Array:
     """How far the output moves when the weights are shuffled: predict(shuffled) − predict(weights), for each draw.
 
-    predict: (m, n) → (m,); weights (n,) → (n_draws,), signed.  All rows go to predict in one call.
+    predict: (r, n) → (r,); weights (n,) → (n_draws,), signed.  All rows go to predict in one call.
 
     Pass the weights of allowed keys only: shuffled over padding, a weight lands where the model cannot look.
     """
@@ -47,7 +47,7 @@ def permute(predict: Predict, weights: Array, n_draws: int = 100, seed: int = 0)
 def adversary(predict: Predict, weights: Array, low: float, high: float) -> Adversary:
     """The weights farthest from `weights` by Jensen–Shannon divergence whose output stays in low … high.  Exact.
 
-    predict: (m, n) → (m,), affine in the weights; weights (n,); low ≤ predict(weights) ≤ high
+    predict: (r, n) → (r,), affine in the weights; weights (n,); low ≤ predict(weights) ≤ high
     → Adversary(weights (n,), divergence, output), the divergence in nats, at most ln 2 = .693
 
     **Why two weights are enough.**  Let s_i be the output where key i has all of the weight.  predict is affine, so the
@@ -143,13 +143,18 @@ def null_space(values: Array) -> Array:
     Each row z sums to 0 and has z @ values = 0, so that weights + t z give the same output for every t; they are
     weights as long as none is negative.  k = n − 1 − the rank of the values less their mean: at least n − 1 − d.
 
-    Rank is judged up to rounding, and any rotation of the basis is one, too.  ValueError for another shape.
+    Rank is judged up to rounding, and any rotation of the basis is one, too.
+
+    Raises ValueError for another shape, and for values that are not finite.
     """
     xp, dtype, _ = prepare(values=values)
     if values.ndim != 2 or values.shape[0] == 0:
         raise ValueError(f"values must have shape (n, d) with n at least 1, but they have shape {shape_of(values)}.")
     n, d = shape_of(values)
     rows = as_numpy(values)
+    if not np.isfinite(rows).all():
+        key = int(np.argwhere(~np.isfinite(rows))[0, 0])
+        raise ValueError(f"values must be finite numbers, but those of key {key} are {rows[key]}.")
     size = np.abs(rows).max(initial=0.0) or 1.0
     constraints = np.concatenate([np.ones((1, n)), rows.T / size])  # (1 + d, n): the sum, and each feature
     _, sizes, directions = np.linalg.svd(constraints)  # (min(1 + d, n),), (n, n)

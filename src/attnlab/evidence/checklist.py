@@ -4,33 +4,24 @@ AIM           say first what the weights should do; count how often they do    p
 BASELINE      count the same for weights that look at nothing                  baselines
 INTERVENTION  change what is said to matter, and see whether the output moves  leave_one_out, replace_each, permute,
                                                                                adversary, edited
-SEEDS         repeat with other seeds: a difference counts beside its spread  spread, spread_of_pairs
+SEEDS         repeat with other seeds: a difference counts beside its spread  spread, spread_of_pairs,
+                                                                               spread_of_difference
 TASK          see what remains of the task without these weights               task_check
 
 Uniform weights as a baseline and variance over seeds as a yardstick: Wiegreffe, Pinter 2019, "Attention is not not
 Explanation", arXiv 1908.04626.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from array_api_compat import device
 
 from attnlab._inputs import Array, namespace_of, prepare, shape_of
-from attnlab.evidence._protocol import LARGEST_ERROR, as_numpy, check_weights, divided_by_sum
+from attnlab.evidence._protocol import LARGEST_ERROR, as_numpy, check_weights, divided_by_sum, plain
 
-__all__ = ["Spread", "baselines", "pointing", "spread", "spread_of_pairs", "task_check"]
-
-
-class Spread(NamedTuple):
-    """`mean` and standard deviation `sd` of `n` runs; `low` … `high`, the interval of the mean."""
-
-    mean: float
-    sd: float
-    low: float
-    high: float
-    n: int
+__all__ = ["baselines", "pointing", "task_check"]
 
 
 def pointing(weights: Array, targets: Array) -> float:
@@ -41,8 +32,8 @@ def pointing(weights: Array, targets: Array) -> float:
     Keys that share the largest weight share the point, so that uniform weights score what chance does.  A row of zeros
     looks nowhere and scores 0.
 
-    Raises ValueError for shapes that do not fit, for a target that is no key, and for a row without a right key: leave
-    rows without a target out.
+    Raises ValueError for shapes that do not fit, for a row with a weight that is not finite or with none from 0 up,
+    for a target that is no key, and for a row without a right key: leave rows without a target out.
     """
     xp = namespace_of(weights=weights, targets=targets)
     _, _, (weights,) = prepare(weights=weights)
@@ -50,6 +41,7 @@ def pointing(weights: Array, targets: Array) -> float:
         raise ValueError(f"weights must have shape (..., n), at least one row and key, but have {shape_of(weights)}.")
     right = _right_keys(xp, weights, targets)  # (..., n)
     largest = xp.max(weights, axis=-1, keepdims=True)  # (..., 1)
+    _check_rows(as_numpy(weights), as_numpy(largest)[..., 0])
     at_largest = (weights == largest) & (largest > 0)  # (..., n)
     share = _count(xp, at_largest & right) / np.maximum(_count(xp, at_largest), 1)  # (...,)
     return float(share.mean())
@@ -70,8 +62,8 @@ def baselines(weights: Array, mask: Array | None = None, seed: int = 0) -> dict[
     Raises ValueError for shapes that do not fit, for what are no weights, and for weight on a forbidden key.
     """
     xp, dtype, (weights,) = prepare(weights=weights)
-    if weights.ndim < 1:
-        raise ValueError("weights must have shape (..., n), but they have no axis: ().")
+    if shape_of(weights)[-1:] in ((), (0,)):
+        raise ValueError(f"weights must have shape (..., n) with n at least 1, but have {shape_of(weights)}.")
     check_weights(xp, "weights", weights)
     allowed = _allowed(xp, weights, mask)  # bool (..., n)
     uniform = _over_allowed(xp, xp.ones_like(weights), allowed)
@@ -90,65 +82,6 @@ def baselines(weights: Array, mask: Array | None = None, seed: int = 0) -> dict[
     return {name: xp.astype(rows, dtype) for name, rows in found.items()}
 
 
-def spread(values: Sequence[float] | Array, level: float = 0.95) -> Spread:
-    """SEEDS: the mean of a number over n runs, and the interval that holds the mean of all runs with this confidence.
-
-    values (n,) or a list, n ≥ 2 → Spread(mean, sd, low, high, n): mean ± t · sd / √n, with t from Student's
-    distribution with n − 1 degrees of freedom and sd with n − 1 in its denominator.
-
-    Right where runs are independent and their numbers roughly normal.  To compare two models that were run with the
-    same seeds, pass the differences.
-
-    Raises ValueError for fewer than two runs, for values that are not finite, and for a level outside of 0 … 1.
-
-    Student 1908, "The Probable Error of a Mean", Biometrika 6(1).
-    """
-    values = _runs(values, level, 2)
-    return _student(float(values.mean()), float(values.std(ddof=1)), len(values), level)
-
-
-def spread_of_pairs(values: Sequence[float] | Array, level: float = 0.95) -> Spread:
-    """SEEDS: the same for a number that belongs to two runs, as how alike they are.
-
-    values (n,) or a list, n ≥ 3: for each run, the mean over its pairs with the n − 1 others, of a number that is the
-    same for (i, j) and (j, i).  Each pair is in two of the values, so that they are not independent, and `spread` of
-    them is too narrow.  Here the interval is that of the jackknife: the mean is taken again without each run in turn.
-    `sd` is √n times its standard error.  Where the pairs are nearly independent of their runs, it is too wide: that it
-    contains 0 then says little.
-
-    Raises ValueError for fewer than three runs, for values that are not finite, and for a level outside of 0 … 1.
-
-    Tukey 1958, "Bias and Confidence in Not-quite Large Samples", The Annals of Mathematical Statistics 29.
-    """
-    values = _runs(values, level, 3)
-    n, mean = len(values), values.mean()
-    # The sum over all pairs is n (n − 1) mean / 2; the pairs of run k are (n − 1) values[k] of it.
-    without = (n * mean - 2 * values) / (n - 2)
-    error = np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum())
-    return _student(float(mean), float(error) * n**0.5, n, level)
-
-
-def _runs(values: Sequence[float] | Array, level: float, fewest: int) -> np.ndarray:
-    values = as_numpy(np.asarray(values) if isinstance(values, list | tuple) else values)
-    if values.ndim != 1 or len(values) < fewest:
-        raise ValueError(
-            f"values must have shape (n,), one number for each of at least {fewest} runs, but they have shape "
-            f"{values.shape}: a single run has no spread."
-        )
-    if not np.isfinite(values).all():
-        raise ValueError(f"values must be finite numbers, but they are {values}.")
-    if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1, but it is {level!r}.")
-    return values
-
-
-def _student(mean: float, sd: float, n: int, level: float) -> Spread:
-    from scipy import stats
-
-    half = float(stats.t.ppf((1 + level) / 2, n - 1)) * sd / n**0.5
-    return Spread(mean, sd, mean - half, mean + half, n)
-
-
 def task_check(
     decide: Callable[[Array], Any], weights: Array, answers: Any, mask: Array | None = None, seed: int = 0
 ) -> dict[str, float]:
@@ -157,27 +90,44 @@ def task_check(
     decide: weights (B, n), one row an example → the model's answers (B,); weights (B, n); answers (B,), the right ones
     → {"own": accuracy, "uniform": …, "shuffled": …, "by position": …}
 
+    Answers are numbers, bool or words, arrays or lists: classes, not scores.  Labels that are kept as 0.0 and 1.0 are
+    answers; a logit or a probability is none until it is compared, as in logit > 0.
+
     Where "own" is no higher than "uniform", the task can be done without these weights.  Where it is higher, a model
     that was trained with uniform weights may still be as good: that is the fairer test, and takes a training.
 
-    Raises ValueError for shapes that do not fit, and TypeError for scores in place of answers.
+    Raises ValueError for shapes that do not fit and for answers that are NaN, and TypeError for scores in place of
+    answers and for words that are compared with numbers.
     """
     namespace_of(weights=weights)
     if weights.ndim != 2:
         raise ValueError(
             f"weights must have shape (B, n), one row an example, but they have shape {shape_of(weights)}."
         )
-    answers = _plain(answers)
+    answers = plain(answers)
     if answers.shape != shape_of(weights)[:1] or not len(answers):
         raise ValueError(
             "answers must have shape (B,), one for each row of weights, with at least one row, "
             f"but answers has shape {answers.shape} and weights has shape {shape_of(weights)}."
         )
+    if answers.dtype.kind == "f" and np.isnan(answers).any():
+        raise ValueError("answers must not be NaN: leave examples without an answer out.")
     rows = {"own": weights, **baselines(weights, mask, seed)}
-    return {name: _accuracy(_plain(decide(given)), answers) for name, given in rows.items()}
+    return {name: _accuracy(plain(decide(given)), answers) for name, given in rows.items()}
 
 
 # ------------------------------------------------------------------------------------------------------------- helpers
+
+
+def _check_rows(weights: np.ndarray, largest: np.ndarray) -> None:
+    """Weights (..., n), their largest (...,): a row of NaN would point nowhere, and count as one that points wrong."""
+    wrong = ~(np.isfinite(weights).all(axis=-1) & (largest >= 0))
+    if wrong.any():
+        row = tuple(np.argwhere(wrong)[0])
+        raise ValueError(
+            "Each row of weights must be finite, and the largest of it at least 0, but "
+            f"weights{''.join(f'[{i}]' for i in row)} is {weights[row]}."
+        )
 
 
 def _right_keys(xp: Any, weights: Array, targets: Array) -> Array:
@@ -247,15 +197,20 @@ def _shuffled(allowed: np.ndarray, seed: int) -> np.ndarray:
     return (source + rows.shape[-1] * np.arange(len(rows))[:, None]).reshape(-1)
 
 
-def _plain(answers: Any) -> np.ndarray:
-    return np.asarray(answers.detach().cpu() if hasattr(answers, "detach") else answers)
-
-
 def _accuracy(found: np.ndarray, answers: np.ndarray) -> float:
     if found.shape != answers.shape:
         raise ValueError(
             f"decide must return one answer a row, shape {answers.shape}, but it returned shape {found.shape}."
         )
-    if found.dtype.kind == "f" and answers.dtype.kind != "f":
-        raise TypeError(f"decide must return answers such as {answers[0]}, not scores, but it returned {found.dtype}.")
+    words = [array.dtype.kind in "US" for array in (found, answers)]
+    # Among labels that are floats, too, a score is seen: it is neither one of them nor another whole number.
+    scores = found.dtype.kind == "f" and (
+        answers.dtype.kind != "f"
+        or not (np.isin(found, answers) | np.isfinite(found) & (found == np.round(found))).all()
+    )
+    if scores or words[0] != words[1]:
+        raise TypeError(
+            f"decide must return answers such as {answers[0]}, not scores, "
+            f"but it returned {found.dtype}, such as {found[0]}."
+        )
     return float((found == answers).mean())

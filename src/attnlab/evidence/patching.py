@@ -10,11 +10,16 @@ A module that the model never calls is never seen: torch.nn.MultiheadAttention r
 itself.  `edited` says so.
 """
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any, NamedTuple
 
+import numpy as np
 from torch import Tensor, nn
+
+from attnlab._inputs import namespace_of, shape_of
 
 __all__ = ["Seen", "captured", "edited", "restored"]
 
@@ -30,8 +35,15 @@ class Seen(NamedTuple):
 def captured(module: nn.Module) -> Iterator[Seen]:
     """Keep the first input and the output of each call of the module, for as long as the `with` block lasts.
 
+    The first input is the first tensor in the order of the parameters of the module's `forward`, however the caller
+    orders and names them.  What is no tensor, such as None, is passed over; a list, tuple or dictionary is not, since
+    it may hold the input.
+
     Of a module that returns a tuple, such as (output, weights), the first tensor is kept.  The copies stay after the
     block, whatever the model does with the originals.
+
+    Raises TypeError where an input or an output is no tensor, and where which input is first cannot be known: several
+    tensors under names that `forward` takes as **kwargs.
     """
     _check_module(module)
     seen = Seen([], [])
@@ -54,6 +66,8 @@ def captured(module: nn.Module) -> Iterator[Seen]:
 @contextmanager
 def edited(module: nn.Module, function: Callable[[Tensor], Tensor], *, where: str = "output") -> Iterator[None]:
     """While the `with` block lasts, the module's output is function(output), or its first input function(input).
+
+    Which input is the first says `captured`.
 
     where     "output" or "input"
     function  gets a copy, which it may change in place, and returns a tensor of the same shape.  Gradients flow.  Of a
@@ -85,7 +99,7 @@ def edited(module: nn.Module, function: Callable[[Tensor], Tensor], *, where: st
     def before(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         place, key = _first_input(module, args, kwargs)
         new = edit((args, kwargs)[place][key])
-        return ((new, *args[1:]), kwargs) if place == 0 else (args, {**kwargs, key: new})
+        return ((*args[:key], new, *args[key + 1 :]), kwargs) if place == 0 else (args, {**kwargs, key: new})
 
     def after(module: nn.Module, args: tuple, output: Any) -> Any:
         new = edit(_first_output(module, output))
@@ -117,8 +131,18 @@ def restored(clean: Any, corrupted: Any, patched: Any) -> Any:
     0: the output is still the corrupted one; 1: it is the clean one again; below 0 and above 1 occur.  Numbers, NumPy
     arrays or torch tensors, element by element.
 
-    Raises ValueError where clean and corrupted are equal: there is nothing to bring back.
+    Raises ValueError where clean and corrupted are equal, since there is nothing to bring back, and for shapes that do
+    not broadcast.
     """
+    given = {"clean": clean, "corrupted": corrupted, "patched": patched}
+    arrays = {name: array for name, array in given.items() if not isinstance(array, Real)}
+    if arrays:
+        namespace_of(**arrays)
+        try:
+            np.broadcast_shapes(*map(shape_of, arrays.values()))
+        except ValueError:
+            shapes = " and ".join(f"{name} has shape {shape_of(array)}" for name, array in arrays.items())
+            raise ValueError(f"clean, corrupted and patched must broadcast, but {shapes}.") from None
     difference = clean - corrupted
     nothing = difference == 0
     if nothing if isinstance(nothing, bool) else nothing.any():
@@ -134,13 +158,27 @@ def _check_module(module: Any) -> None:
 
 
 def _first_input(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[int, Any]:
-    """Where the first input is: (0, 0) for a positional one, (1, its name) for one that is named."""
-    if args and isinstance(args[0], Tensor):
-        return 0, 0
-    names = [name for name, value in kwargs.items() if isinstance(value, Tensor)]
-    if args or not names:
-        raise TypeError(f"The first input of {type(module).__name__} is not a torch tensor.")
-    return 1, names[0]
+    """Where the first input is: (0, its index) for a positional one, (1, its name) for one that is named."""
+    try:
+        parameters = inspect.signature(module.forward).parameters.values()
+    except ValueError:  # a traced module tells none
+        parameters = ()
+    order = [of.name for of in parameters if of.kind not in (of.VAR_POSITIONAL, of.VAR_KEYWORD)]
+    named = sorted((name for name in kwargs if name in order), key=order.index)
+    unnamed = [name for name in kwargs if name not in order]
+    places = [*((0, i) for i in range(len(args))), *((1, name) for name in (*named, *unnamed))]
+    for place, key in places:
+        given = (args, kwargs)[place][key]
+        if isinstance(given, Tensor):
+            if key in unnamed and sum(isinstance(kwargs[name], Tensor) for name in unnamed) > 1:
+                raise TypeError(
+                    f"Which input of {type(module).__name__} is the first cannot be known: forward takes "
+                    f"{', '.join(unnamed)} as **kwargs. Pass the first one by position."
+                )
+            return place, key
+        if isinstance(given, list | tuple | dict):
+            break
+    raise TypeError(f"The first input of {type(module).__name__} is not a torch tensor.")
 
 
 def _first_output(module: nn.Module, output: Any) -> Tensor:

@@ -8,13 +8,13 @@ Kendall's τ-b as a measure of agreement, and leave-one-out and gradients beside
 "Attention is not Explanation", arXiv 1902.10186.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import device
 
-from attnlab._inputs import Array, namespace_of, prepare, shape_of
+from attnlab._inputs import Array, prepare, shape_of
 from attnlab.evidence._protocol import Predict, as_numpy, check_weights, divided_by_sum, one_row, outputs_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def value_weighted(weights: Array, values: Array) -> Array:
 def leave_one_out(predict: Predict, weights: Array, *, renormalize: bool = True) -> Array:
     """What the output loses with each key: predict(weights) − predict(weights without key i).
 
-    predict: (m, n) → (m,); weights (n,) → (n,), signed: positive where the key raises the output.  The n rows without
+    predict: (r, n) → (r,); weights (n,) → (n,), signed: positive where the key raises the output.  The n rows without
     a key, and before them the row itself, go to predict in one call.
 
     The other weights are divided by their sum, so that they are weights again.  With renormalize=False they stay as
@@ -92,23 +92,27 @@ def replace_each(
     """What the output loses with each token: the output of all tokens − the output without token i.
 
     predict_tokens: a list of m lists of tokens, not always of one length → m outputs (m,), NumPy or torch.  It is
-    called once.  tokens, a list of n words or ids → (n,), signed: positive where the token raises the output.
+    called once.  tokens, a list of n words or ids, or an array of ids (n,) → (n,), signed: positive where the token
+    raises the output.
 
     replacement  None: token i is deleted, and the text is shorter; of a single token an empty list remains
                  a token: it takes the place of token i
-                 a list of tokens: the mean over the outputs with each of them in its place
+                 a list of tokens, or an array of ids: the mean over the outputs with each of them in its place
 
-    Raises ValueError for an empty list of replacements, and for outputs that are not one a list.
+    Raises ValueError for an empty list of replacements, for an array of more axes, and for outputs that are not one a
+    list; TypeError for a text in place of tokens.
     """
     if isinstance(tokens, str):
         raise TypeError(f"tokens must be a list of tokens, but it is one text, {tokens!r}: pass the list of its words.")
-    tokens = list(tokens)
-    if isinstance(replacement, list | tuple) and not replacement:
-        raise ValueError("replacement is an empty list: pass at least one token, or None to delete.")
+    tokens = _listed("tokens", tokens)
     if replacement is None:
         middles: list[list[Any]] = [[]]
     else:
-        middles = [[other] for other in (replacement if isinstance(replacement, list | tuple) else [replacement])]
+        is_one = isinstance(replacement, str | bytes) or not isinstance(replacement, Iterable)
+        is_one = is_one or getattr(replacement, "ndim", 1) == 0  # a tensor of one id
+        middles = [[other] for other in ([replacement] if is_one else _listed("replacement", replacement))]
+    if not middles:
+        raise ValueError("replacement is an empty list: pass at least one token, or None to delete.")
     texts = [tokens[:i] + middle + tokens[i + 1 :] for i in range(len(tokens)) for middle in middles]
     outputs = predict_tokens([list(tokens), *texts])
     xp, dtype, (outputs,) = prepare(**{"predict_tokens(lists)": outputs})
@@ -119,6 +123,12 @@ def replace_each(
         )
     replaced = xp.mean(xp.reshape(outputs[1:], (len(tokens), len(middles))), axis=1)  # (n,)
     return xp.astype(outputs[0] - replaced, dtype, copy=False)
+
+
+def _listed(name: str, tokens: Any) -> list[Any]:
+    if getattr(tokens, "ndim", 1) != 1:
+        raise ValueError(f"{name} must have shape (n,), one id a token, but the array has shape {shape_of(tokens)}.")
+    return list(tokens)
 
 
 def gradient_x_input(function: "Callable[[Tensor], Tensor]", inputs: "Tensor") -> "Tensor":
@@ -187,6 +197,8 @@ def agreements(rankings: Mapping[str, Sequence[Array]]) -> tuple[list[str], np.n
 
     Raises ValueError for different numbers of examples, and for an example whose scores differ in number.
     """
+    if not isinstance(rankings, Mapping):
+        raise TypeError(f"rankings must be a dictionary, name → scores, but it is of type {type(rankings).__name__}.")
     names = list(rankings)
     lengths = {name: len(rankings[name]) for name in names}
     if not names or len(set(lengths.values())) != 1 or 0 in lengths.values():
@@ -229,8 +241,7 @@ def _no_fit(weights: tuple[int, ...], values: tuple[int, ...]) -> ValueError:
 
 
 def _scores(name: str, scores: Array) -> np.ndarray:
-    namespace_of(**{name: scores})
-    scores = as_numpy(scores)
+    scores = as_numpy(scores, name)
     if scores.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), one score for each key, but it has shape {scores.shape}.")
     if np.isnan(scores).any():
