@@ -25,7 +25,7 @@ DIGESTS = {
     "spelling_dot.npz": "f394ccdd8679f4733c4e4231e90dc3948fe40b78faceb962fc924843c994d4f7",
     "spelling_general.npz": "c90c7da878ebb5e401c0f9f66d2329f92f2c2aef4d8ae44d8dd5b94a0ad948c3",
     "spelling_local.npz": "203cf79732610353f9a086522ee40ae1c219725096826798f397098f66708a94",
-    "classifier_movie_adversary.npz": "54a11d6956e2b9ea23a2430571b6a7c9ed0f523b926eb08c1ddf57f2cb59fb7e",
+    "classifier_movie_adversary.npz": "d881859e3aca5995f374acd96bb5a49a9c50b52cb33800769ed1116024df1401",
     "classifier_movie_bilstm.npz": "054dd2f221cf7bde59779f42aaa4eca4666af237063ca6210a0e1aa2d11e13ac",
     "classifier_movie_no_context.npz": "4fe6a663eda2669f71857a55fdd03c46a0f4afc096a5ec8f48edcbb079fd8e6a",
     "classifier_sms_bilstm.npz": "237b6172bee66f30bfd3b4f070c3facfa23ab0574415250a995f12a610f24426",

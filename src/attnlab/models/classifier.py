@@ -120,7 +120,7 @@ class Classifier(nn.Module):
 
     @torch.no_grad()
     def from_weights(self, ids: Tensor) -> Callable:
-        """What `attnlab.evidence` asks with: for one text, ids (n,), a function from weights (m, n) to logits (m,).
+        """What `attnlab.evidence` asks with: for one text, ids (n,), a function from weights (r, n) to logits (r,).
 
         The states are computed once and held fast.  It takes NumPy arrays or tensors and returns the same; in float64,
         so that differences of logits are not those of rounding.

@@ -62,14 +62,14 @@ def train_adversary(
 ) -> Trained:
     """A model of the kind of `base` that learns to decide as base does, with other weights.  It never sees a label.
 
-    Its loss is mean |p − p of base| − strength · mean Jensen–Shannon divergence of its weights from those of base.
-    With the seed of base it starts from the same random numbers: what moves its weights away is the strength alone.
+    Its loss is the mean cross-entropy of p against the p of base, less strength times the mean Jensen–Shannon
+    divergence of its weights from those of base.  With the seed of base it starts from the same random numbers: what
+    moves its weights away is the strength alone.
 
-    So do Wiegreffe and Pinter 2019, "Attention is not not Explanation", arXiv 1908.04626, with the Kullback–Leibler
-    divergence in the loss.  That one has no upper bound; here the loss holds what is reported.
-
-    A mean of |differences| is content with the more frequent answer: on the messages, where seven of eight are no spam,
-    every adversary of the record says so of all, and has learned nothing.
+    Wiegreffe and Pinter 2019, "Attention is not not Explanation", arXiv 1908.04626, have mean |p − p of base| in place
+    of the cross-entropy and the Kullback–Leibler divergence in place of ours.  The first is content with the more
+    frequent answer: where seven of eight messages are no spam, it learned to say so of all.  The second has no upper
+    bound; here the loss holds what is reported.
     """
     part = texts.train
     targets, far_from = predictions(base, part), own_weights(base, part)
@@ -78,7 +78,8 @@ def train_adversary(
         ids = padded([part.ids[i] for i in chosen])
         states = model.states(ids)
         weights = model.weigh(states, model.lengths(ids))
-        apart = (torch.sigmoid(model.logits(states, weights)) - targets[chosen]).abs()
+        logits = model.logits(states, weights)
+        apart = nn.functional.binary_cross_entropy_with_logits(logits, targets[chosen], reduction="none")
         return (apart - strength * jensen_shannon(weights, padded([far_from[i] for i in chosen]))).mean()
 
     return _train(base.kind, texts, seed, loss, steps, None, options)
