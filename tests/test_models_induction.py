@@ -281,6 +281,15 @@ def test_a_stored_model_loses_with_its_heads_what_the_record_says(models):
         assert all_of_them == pytest.approx(run[by]["induction"][-1], abs=0.005)
 
 
+def test_the_worst_head_of_the_stored_model_is_as_bad_on_lists_that_did_not_choose_it(models):
+    """The record picks it, of sixteen, by the same lists on which it was measured."""
+    single = np.array(RUNS["two layers"][0]["removed"]["mean"]["single"])
+    worst = np.unravel_index(single.argmin(), single.shape)
+    with without_heads(models["two layers"], [worst], "mean"):
+        fresh = accuracy(models["two layers"], OFFSETS, seed=4_000_000)
+    assert fresh == pytest.approx(single[worst], abs=0.02) and fresh < RECORD["guessing"]["knows the places, too"]
+
+
 def test_the_record_is_that_of_its_script_and_follows_from_its_runs():
     assert RECORD["about"] == train_induction.ABOUT and RECORD["offsets"] == list(OFFSETS)
     assert RECORD["training"] == {

@@ -270,6 +270,17 @@ def test_the_heaviest_other_key_is_never_the_first(model):
     assert smollm2_sinks.heaviest(weights)[1:].tolist() == [[False, True, False], [False, False, True]]
 
 
+def test_a_turned_value_keeps_its_length_and_nothing_else():
+    value = torch.randn(30, 9, 64, generator=torch.Generator().manual_seed(8)) * torch.linspace(0.1, 9, 9)[:, None]
+    found = [tool.turned(value, number) for number in (0, 1)]
+    for one, other in ((found[0], value), (found[1], value), found):
+        torch.testing.assert_close(one.norm(dim=-1), value.norm(dim=-1))
+        cosines = torch.nn.functional.cosine_similarity(one, other, dim=-1)  # (30, 9)
+        # Of two directions in 64 dimensions drawn at random: 0 on average, 1/8 the standard deviation.
+        assert abs(cosines.mean()) < 0.03 and 0.1 < cosines.std() < 0.15
+    assert torch.equal(tool.turned(value, 0), found[0])
+
+
 # ----------------------------------------------------------------------------------------------------------- the record
 
 
@@ -310,11 +321,25 @@ def test_recorded_ablations_are_computed_again_in_part(model, reader):
     again(reader.change(heads[:1], None), part["repeat"]["zero"]["top"][0][:2])
     alone = RECORD["single"]
     again(reader.change([tuple(alone["top"][1])], means), alone["runs"][1][:2])
+    fresh = tool.Reader(model, repeated(model, 2, tool.N, seed=tool.FRESH), tool.N + 1)
+    for i in (0, 9):
+        again(fresh.change([tuple(alone["top"][i])], means), alone["judged"][i][:2])
     gain = torch.tensor(alone["gain"])
     assert [list(head) for head in top(gain, 10)] == alone["top"]
     again(gain[tuple(zip(*alone["top"], strict=True))], torch.tensor(alone["runs"]).mean(dim=1).tolist())
     scores = torch.tensor(RECORD["pattern"]["choosing"])
     assert evidence.rank_agreement(scores.flatten(), gain.flatten()) == pytest.approx(alone["tau"], abs=5e-3)
+
+
+def test_no_sequence_on_which_heads_are_judged_had_a_part_in_their_choice(model):
+    """By pattern they are chosen on one seed and judged on the next; one by one, chosen on that one, and judged on
+    another."""
+    seeds = (tool.CHOOSING, tool.JUDGING, tool.FRESH)
+    texts = [repeated(model, tool.N_SEQUENCES, tool.N, seed=seed).tolist() for seed in seeds]
+    rows = {tuple(row) for text in texts for row in text}
+    assert len(rows) == 3 * tool.N_SEQUENCES
+    single = RECORD["single"]
+    assert np.shape(single["runs"]) == (10, tool.N_ABLATED) and np.shape(single["judged"]) == (10, tool.N_SEQUENCES)
 
 
 def test_recorded_patches_are_computed_again_in_part(model, prompt):
@@ -332,7 +357,7 @@ def test_recorded_patches_are_computed_again_in_part(model, prompt):
 
 
 def test_what_is_recorded_of_the_first_key_is_computed_again_in_part(model):
-    part, (judged, _) = RECORD["sinks"], tool.texts(model)
+    part, (judged, reference) = RECORD["sinks"], tool.texts(model)
     ids = judged[:1]
     heads = torch.zeros(30, 9, dtype=torch.bool)
     heads[tuple(zip(*part["sinks"], strict=True))] = True
@@ -341,6 +366,14 @@ def test_what_is_recorded_of_the_first_key_is_computed_again_in_part(model):
     for name, options in {"first, value 0": {}, "first, forbidden": {"forbid": True}}.items():
         with smollm2_sinks.without_keys(model, heads, smollm2_sinks.key(0), **options):
             again(losses(model, ids).mean() - whole, part["gain"][name][0])
+    other = smollm2_sinks.first_key(model, reference[4:]).values[0]
+    for number in (0, 9):
+        value = tool.turned(other, number)
+        with smollm2_sinks.without_keys(model, heads, smollm2_sinks.key(0), value=value):
+            again(losses(model, ids).mean() - whole, part["gain_by_direction"][number][0])
+    assert np.shape(part["gain_by_direction"]) == (tool.N_DIRECTIONS, 5)
+    mean = np.mean(part["gain_by_direction"], axis=0)
+    assert part["gain"]["first, value of that length in another direction"] == pytest.approx(mean, abs=2e-4)
     weight = torch.tensor(part["weight"])
     again(weight[heads].quantile(0.5), part["quartiles"]["weight"][1])
     assert len(set(judged[:, 0].tolist())) > 3, "the first words differ"
@@ -375,6 +408,8 @@ def test_the_record_says_what_a_pattern_is_good_for_and_where_it_misleads():
     assert single["top"][0] == [16, 0] and single["pattern"][0] < 1e-3 and single["token_before"][0] > 0.8, (
         "the head that the repeat needs most looks at the token before"
     )
+    judged = np.array(single["judged"])
+    assert evidence.spread(judged[0]).low > 3 and (judged[0] > judged[1:]).all(), "on each fresh sequence, too"
     assert single["in_common"] < 5 and single["tau"] < 0.2 < single["tau_above"]
     restored = torch.tensor(RECORD["patching"]["last"])
     assert scores[29, 1] < 0.01 and restored[29, 1] > 0.1, "no pattern, and the answer comes through it"
@@ -388,3 +423,8 @@ def test_the_record_says_that_a_sink_carries_a_constant():
     assert abs(gain["first, the same for all queries"].mean) < 0.05
     assert gain["first, forbidden"].low > 2 * gain["first, value 0"].high
     assert gain["token 10, forbidden"].high < 0.05
+    turned, none = np.array(RECORD["sinks"]["gain_by_direction"]), np.array(RECORD["sinks"]["gain"]["first, value 0"])
+    more = turned - none  # (10, 5)
+    assert evidence.spread(more.mean(axis=0)).low > 0.05, "over passages, the mean of ten directions"
+    assert evidence.spread(more.mean(axis=1)).low > 0.05, "over directions, the mean of five passages"
+    assert (more > 0).sum() == 49, "all but one direction in one passage"

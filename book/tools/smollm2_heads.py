@@ -25,10 +25,12 @@ N = 25  # words, and the same again
 N_SEQUENCES = 8
 N_ABLATED = 5  # of the judging sequences, the first, are read without heads
 CHOOSING, JUDGING, REFERENCE = 0, 1, 2  # seeds: heads are chosen on the first, judged on the second
+FRESH = 3  # the seed of those on which heads are judged that were chosen on the judging ones
 SIZES = (1, 2, 4, 8)
 N_DRAWS = 20
 N_PROMPTS = 12  # six for choosing, six for judging
 PLACE = 10  # of the other key that is taken away for comparison
+N_DIRECTIONS = 10  # of a value turned at random
 EPS = 0.1  # of a difference of logits
 
 
@@ -152,16 +154,21 @@ def single(model):
     effect, scores = change.mean(dim=1).reshape(30, 9), chosen_scores(model)
     before = torch.stack([weights.diagonal(-1, -2, -1).mean(dim=(0, 2)) for _, weights in model.layers(reader.ids)])
     heads, by_scores = top(effect, 10), top(scores, 10)
-    print([(head, effect[head].item(), scores[head].item(), before[head].item()) for head in heads], flush=True)
+    fresh = Reader(model, repeated(model, N_SEQUENCES, N, seed=FRESH), N + 1)
+    judged = torch.stack([fresh.change([head], means) for head in heads])  # (10, 8)
+    found = [effect[head].item() for head in heads], judged.mean(dim=1).tolist(), of_list(scores, heads)
+    print(*zip(heads, *found, of_list(before, heads), strict=True), sep="\n", flush=True)
     return {
         "what": "the repeat of five judging sequences without one head, its mean over random words in its place: the "
-        "gain of the loss, layer by head; the ten heads that it needs most, `runs`, the gain of each sequence, their "
+        "gain of the loss, layer by head; the ten heads that it needs most, `runs`, the gain of each sequence, by "
+        "which they were chosen, `judged`, the gain of each of eight fresh sequences, their "
         "pattern scores on the choosing sequences, and their mean weight on the token before; Kendall's tau-b with the "
         "pattern score over all heads and over those whose score is above .1, `n_above`; how many of the ten "
         "are among the ten highest scores",
         "gain": rounded(effect),
         "top": [list(head) for head in heads],
         "runs": rounded([change[HEADS.index(head)] for head in heads]),
+        "judged": rounded(judged),
         "pattern": rounded(of_list(scores, heads)),
         "token_before": rounded(of_list(before, heads)),
         "tau": rounded(evidence.rank_agreement(scores.flatten(), effect.flatten())),
@@ -278,36 +285,41 @@ def patching(model):
 # -------------------------------------------------------------------------------------------------------------- sinks
 
 
+def turned(value, number):
+    """Values (…, 64) of the same lengths, in directions drawn at random."""
+    drawn = torch.randn(value.shape, generator=torch.Generator().manual_seed(number))
+    return drawn / drawn.norm(dim=-1, keepdim=True) * value.norm(dim=-1, keepdim=True)
+
+
 def sinks(model):
     judged, reference = texts(model)
     found, before = smollm2_sinks.first_key(model, judged), smollm2_sinks.first_key(model, reference)
     heads = before.weight > 0.5
     other = before.values.roll(1, dims=0)[0]  # (30, 9, 64)
     whole = losses(model, judged).mean(dim=1)
-    rng = torch.Generator().manual_seed(0)
-    at_random = torch.randn(other.shape, generator=rng)
-    at_random = at_random / at_random.norm(dim=-1, keepdim=True) * other.norm(dim=-1, keepdim=True)
-    first = smollm2_sinks.key(0)
-    ways = {
-        "first, value 0": (first, {}),
-        "first, forbidden": (first, {"forbid": True}),
-        "first, value of another text": (first, {"value": other}),
-        "first, value of that length in another direction": (first, {"value": at_random}),
-        "first, the same for all queries": (first, {"added": before.added}),
-        "token 10, value 0": (smollm2_sinks.key(PLACE), {}),
-        "token 10, forbidden": (smollm2_sinks.key(PLACE), {"forbid": True}),
-        "heaviest other, value 0": (smollm2_sinks.heaviest, {}),
-        "heaviest other, forbidden": (smollm2_sinks.heaviest, {"forbid": True}),
-    }
-    gains = {}
-    for name, (choose, options) in ways.items():
+    first, tenth, heaviest = smollm2_sinks.key(0), smollm2_sinks.key(PLACE), smollm2_sinks.heaviest
+
+    def gain(choose, **options):  # (5,)
         with smollm2_sinks.without_keys(model, heads, choose, **options):
-            gains[name] = rounded((losses(model, judged).mean(dim=1) - whole).tolist())
-        print(name, evidence.spread(np.array(gains[name])), flush=True)
+            return losses(model, judged).mean(dim=1) - whole
+
+    by_direction = torch.stack([gain(first, value=turned(other, i)) for i in range(N_DIRECTIONS)])  # (10, 5)
+    gains = {
+        "first, value 0": gain(first),
+        "first, forbidden": gain(first, forbid=True),
+        "first, value of another text": gain(first, value=other),
+        "first, value of that length in another direction": by_direction.mean(dim=0),
+        "first, the same for all queries": gain(first, added=before.added),
+        "token 10, value 0": gain(tenth),
+        "token 10, forbidden": gain(tenth, forbid=True),
+        "heaviest other, value 0": gain(heaviest),
+        "heaviest other, forbidden": gain(heaviest, forbid=True),
+    }
+    print(*((name, evidence.spread(rows)) for name, rows in gains.items()), by_direction, sep="\n", flush=True)
     values = torch.nn.functional.normalize(found.values, dim=-1)
     alike = torch.stack([(values[i] * values[j]).sum(dim=-1) for i in range(5) for j in range(i)]).mean(dim=0)
     weight_elsewhere = {}
-    for name, choose in {"token 10": smollm2_sinks.key(PLACE), "heaviest other": smollm2_sinks.heaviest}.items():
+    for name, choose in {"token 10": tenth, "heaviest other": heaviest}.items():
         taken = [(weights * choose(weights)).sum(dim=-1) for _, weights in model.layers(judged)]  # (5, 9, 128) each
         rows = [weights[:, :, PLACE + 1 :].mean(dim=(0, 2)) for weights in taken]
         weight_elsewhere[name] = rounded(torch.stack(rows)[heads].mean().item())
@@ -319,12 +331,14 @@ def sinks(model):
         "its share of the sum of weight times norm behind W_o; `alike`: the mean cosine of the five first values. "
         "`sinks`: the heads that give it more than half their weight on five other passages; for these the quartiles "
         "of each; what the loss of each passage gains when in all of them its value counts as 0, or it is forbidden "
-        "and the other weights are divided by their sum; or its value is that of another text, or of a random "
-        "direction, or what it adds is the same for all queries, a mean over the other passages; the same with "
-        "token 10, and with each query's heaviest other key; and the mean weights of these two",
+        "and the other weights are divided by their sum; or its value is that of another text, or one of that length "
+        "in a random direction, the mean over ten draws, or what it adds is the same for all queries, a mean over the "
+        "other passages; the same with token 10, and with each query's heaviest other key; and the mean weights of "
+        "these two.  `gain_by_direction`: each of the ten draws, passage by passage",
         "sinks": [list(head) for head in HEADS if heads[head]],
         "loss": rounded(whole),
-        "gain": gains,
+        "gain": rounded(gains),
+        "gain_by_direction": rounded(by_direction),
         "quartiles": {name: rounded(table[heads].quantile(quartiles)) for name, table in tables.items()},
         "weight_of_others": weight_elsewhere,
         **{name: rounded(table, 3) for name, table in tables.items()},

@@ -12,7 +12,7 @@ is another one, and is asked by an intervention.
     with smollm2_heads.without(model, [(17, 3)], means):
         smollm2_heads.losses(model, ids, 26)                          of the repeat, without this head
     last = smollm2_heads.Last(model, ids[:1])                         one query, to be changed and run on
-    predict = last.head(17, 3, wanted=ids[0, 26], other=7)            weights (m, n) → (m,): the protocol of evidence
+    predict = last.head(17, 3, wanted=ids[0, 26], other=7)            weights (r, n) → (r,): the protocol of evidence
 
 A head reaches the rest of the model through its 64 columns of the input of W_o, and nowhere else: there it is replaced.
 Losses are in nats for each token.
@@ -280,7 +280,7 @@ class Last:
             yield
 
     def head(self, layer: int, head: int, wanted: int, other: int) -> Callable[[Any], Any]:
-        """`predict` for attnlab.evidence: weights (m, n) of this head → logit of `wanted` minus that of `other`, (m,)
+        """`predict` for attnlab.evidence: weights (r, n) of this head → logit of `wanted` minus that of `other`, (r,)
 
         NumPy for NumPy.  The model goes on from the mixture of the head's values; the values themselves stay.
         """
