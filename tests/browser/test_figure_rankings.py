@@ -21,7 +21,7 @@ STATES = [
     for model, sentence in itertools.product(MODELS, range(len(TOKENS)))
     for token in range(len(TOKENS[sentence]) + 1)
 ]
-EXTREMES = [s for s in STATES if s["token"] in (0, 1, 7)]
+EXTREMES = STATES
 TAB_ORDER = ["INPUT"] * 3
 STILL = ("this film is not bad just far too long", "p(good) =", "with all words", "random “")
 
@@ -30,7 +30,7 @@ def chance(logit):
     """p in the figure's words: neither 0 % nor 100 %."""
     p = 1 / (1 + np.exp(-logit))
     digits = next(digits for digits in range(9) if min(p, 1 - p) >= 10.0 ** -(digits + 1))
-    return f"{100 * p:.{digits}f} %"
+    return f"{100 * p:.{digits}f}\xa0%"
 
 
 def test_rankings_compute_what_attnlab_computes(show):
@@ -40,7 +40,7 @@ def test_rankings_compute_what_attnlab_computes(show):
         sentence, stored = int(s["sentence"]), MODELS[s["model"]][int(s["sentence"])]
         assert r["tokens"] == TOKENS[sentence] and list(r["rankings"]) == NAMES
         now = stored["without"][s["token"] - 1] if s["token"] else stored["logit"]
-        assert (r["gone"], r["now"]) == (s["token"], now)
+        assert (r["token"], r["now"]) == (s["token"], now)
         assert r["p_now"] == pytest.approx(1 / (1 + np.exp(-now)), abs=1e-12)
         for name, shares in stored["rankings"].items():
             found, judge = r["rankings"][name], stored["rankings"]["leave-one-out"]
@@ -85,19 +85,20 @@ def test_a_word_under_the_mouse_is_removed(show):
     page = show(figures.rankings())
     found = MODELS["bilstm"][0]
     assert written(page, NAME, "p") == chance(found["logit"]) and removed(page) == []
-    assert written(page, NAME, "change") == "with all words"
+    assert written(page, NAME, "change") == " with all words"
     page.evaluate("addEventListener('attn-change', (e) => { window.told = e.detail })")
     for i in (4, 7):
         page.locator(f"{TAG} tbody tr").nth(i).hover()
-        assert written(page, NAME, "p") == chance(found["without"][i]) and page.evaluate("told.gone") == i + 1
+        assert written(page, NAME, "p") == chance(found["without"][i]) and page.evaluate("told.token") == i + 1
         (row,) = removed(page)
         assert row.split()[0] == TOKENS[0][i] == written(page, NAME, "token")
-        change = f"without “{TOKENS[0][i]}”, {chance(found['logit'])} with it"
-        assert written(page, NAME, "change") == change
+        assert written(page, NAME, "without") == f" without “{TOKENS[0][i]}”"
+        assert written(page, NAME, "change") == f", {chance(found['logit'])} with it"
         left = page.locator(TAG).evaluate("el => ['now', 'was'].map((name) => parseFloat(el.ref[name].style.left))")
         assert left == pytest.approx([50 + 50 * x / 14 for x in (found["without"][i], found["logit"])], abs=1e-3)
-        share = f"{100 * found['rankings']['leave-one-out'][i]:.0f}\xa0% of all"
-        assert share in written(page, NAME, "f1")
+        sizes = [f"{100 * found['rankings'][name][i]:.0f}\xa0%" for name in ("leave-one-out", "attention")]
+        assert written(page, NAME, "f1").endswith(f", {sizes[0]} of all")
+        assert written(page, NAME, "seen") == f"; attention {sizes[1]}"
 
 
 def test_removal_by_keyboard_and_what_is_spoken(show):
@@ -124,7 +125,7 @@ def test_removal_by_touch(show):
     assert written(page, NAME, "p") == chance(MODELS["bilstm"][0]["without"][3])
     page.locator(f"{TAG} tbody tr").nth(3).tap()
     page.wait_for_function(f"document.querySelector('{TAG}').state.token === 0")
-    assert written(page, NAME, "change") == "with all words", "a second tap puts it back"
+    assert written(page, NAME, "change") == " with all words", "a second tap puts it back"
 
 
 def test_the_mouse_looks_ahead_and_a_click_stays(show):
@@ -151,11 +152,26 @@ def test_the_mouse_looks_ahead_and_a_click_stays(show):
 def test_a_shorter_sentence_loses_its_last_word_at_most(show):
     page = show(figures.rankings(token=9))
     assert [row.split()[0] for row in removed(page)] == ["long"]
+    page.evaluate("addEventListener('attn-change', (e) => { window.told = e.detail })")
     page.get_by_label("3", exact=True).check(force=True)
     assert [row.split()[0] for row in removed(page)] == ["moving"] and len(shown(page)) == 5
+    assert page.evaluate("told.token") == state(page, NAME)["token"] == 5
     page.get_by_label("no context", exact=True).check(force=True)
     assert written(page, NAME, "p") == chance(MODELS["no context"][2]["without"][-1])
     assert state(page, NAME)["model"] == "no context" and "NaN" not in text(page, NAME)
+
+
+def test_every_step_of_the_slider_removes_another_word(show):
+    page = show(figures.rankings())
+    slider = page.get_by_role("slider", name="remove")
+    for sentence, tokens in enumerate(TOKENS):
+        page.get_by_label(str(sentence + 1), exact=True).check(force=True)
+        slider.press("End")
+        said = []
+        for _ in range(len(tokens) + 1):
+            said.append(slider.get_attribute("aria-valuetext"))
+            slider.press("ArrowLeft")
+        assert said == [*reversed(tokens), "nothing"]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -170,7 +186,9 @@ def test_the_still_has_the_same_numbers(sentence, model):
         for words in (static.caption, static.alt):
             assert said in words and f": {firsts}." in words and " ".join(tokens) in words
         assert said in static.text and static.text.count("* ") == len(NAMES)
+        assert static.shapes.count(">–</text>") == 1, "leave-one-out with itself"
         for name, row in stored["rankings"].items():
+            assert max(row) < 0.55, "a bar ends before its number"
             if name != "leave-one-out":
                 judge = np.array(stored["rankings"]["leave-one-out"])
                 tau = f"{evidence.rank_agreement(np.array(row), judge):.2f}".replace("-", "−")

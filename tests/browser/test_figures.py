@@ -34,6 +34,8 @@ TALLEST = {
     "null_space": (700, 730),
     "rankings": (760, 780),
 }
+# The cards that are as high in every state, in all widths below.
+STEADY = ["mixture", "saturation", "heads", "null_space", "rankings"]
 DARK, LIGHT = "rgb(20, 24, 30)", "rgb(255, 255, 255)"
 PHONE_320 = PHONE | {"viewport": {"width": 320, "height": 640}}
 
@@ -436,6 +438,21 @@ def test_height_on_a_phone(show, name, request):
     page = show(figure(name))
     height = page.locator(f"{figures.tag(name)} .card").bounding_box()["height"]
     assert height <= TALLEST[name]["390" not in request.node.callspec.id]
+
+
+@pytest.mark.parametrize("page_options", [{}, PHONE, PHONE_320], ids=["desktop", "390", "320"], indirect=True)
+@pytest.mark.parametrize("name", STEADY)
+def test_a_card_is_as_high_in_every_state(show, name):
+    """Or a slider leaves the finger that moves it."""
+    page = show(figure(name))
+    heights = page.locator(figures.tag(name)).evaluate(
+        """(el, all) => all.map((values) => {
+      el.change(values);
+      return [el.shadowRoot.querySelector('.card').getBoundingClientRect().height.toFixed(1), JSON.stringify(values)];
+    })""",
+        FACTS[name].EXTREMES,
+    )
+    assert len(heights) > 5 and [found for found in heights if found[0] != heights[0][0]] == []
 
 
 def test_a_title_and_what_to_do_first_in_one_line(show, name):

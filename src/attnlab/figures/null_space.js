@@ -93,8 +93,8 @@ class NullSpace extends Figure {
       .line{position:relative;height:3rem;margin:0 1.2rem}.line .mark{top:1rem}.line .t{top:2.6rem;color:var(--dim)}
       .line hr{margin:0;border:0;border-bottom:2px solid var(--dim);height:1rem}
       .big{font-size:1.25rem}.slider{flex-basis:7rem}.sliders{gap:0 1rem}
-      @container(max-width:36rem){.flow{gap:0 .75rem}.chip{padding:0 .5rem;min-width:2.5rem}.card :not(.first *,.disk,sup){font-size:.8125rem}}
-      @container(max-width:20rem){.key *,.line *,.chip,.slider *,.formula *{font-size:.75rem!important}.chips{gap:.25rem}}</style>
+      @container(max-width:36rem){.flow{gap:0 .75rem}.chip{padding:0 .5rem;min-width:2.5rem}.card :not(.first *,.disk,sup){font-size:.8125rem}.formula p>span{display:block}}
+      @container(max-width:22rem){.key *,.line *,.chip,.slider *,.formula *,.caption{font-size:.75rem!important}.chips{gap:.25rem}}</style>
     <div class="flow"><div class="plot"><svg viewBox="-0.1 -0.94 1.2 1.02" role="img" aria-label="triangle of weights">
     <g transform="scale(1 -1)"><path d="${path(KEYS.map(corner))}"/><path class="dash" ref="home"/><path
     class="c1 bold" ref="line"/></g></svg>${map((i) => `<span class="mark k${i}" style="left:${
@@ -106,15 +106,15 @@ class NullSpace extends Figure {
     <div class="line" ref="axis" role="img"><hr>${map((i) => `<span class="mark t" ref="at${i}" data-t="t${i}"></span>`)
     }<span class="mark ring" ref="was"></span><span class="mark disk" ref="out">O</span></div>
     <p><b class="big c1">output <span data-t="output"></span></b> <span data-t="changed"></span></p>${controls}
-    <div class="formula"><p>O = Σ αᵢvᵢ = <span data-t="sum"></span> = <b class="c1" data-t="output"></b></p>
-    <p data-t="null"></p><p>Farthest with this output: <span data-t="far"></span></p></div>
-    <p class="caption">Corner: all weight on one key. Thick line: all weights with the output of the dot; its ends have
-    at most two keys. Near the dashed line of the start (ring, ticks) the dot holds to it. JSD: divergence of the weights,
-    from the start; at most 0.693. Filled diamond: the end farthest from the dot.</p>`;
+    <div class="formula"><p>O = Σ αᵢvᵢ = <span><span data-t="sum"></span> = <b class="c1" data-t="output"></b></span></p>
+    <p data-t="null"></p><p>◆ Farthest from the dot with this output: <span data-t="far"></span></p></div>
+    <p class="caption">Corner: all weight on one key. Thick line (all equal: the whole triangle): all weights with the
+    output of the dot; its ends have at most two keys. Near the dashed line of the start (ring, ticks) the dot holds to
+    it. JSD: divergence of weights (slider: from the start), at most 0.693.</p>`;
   }
 
-  draw({ values, start }, { v, weights, output, ends, farthest, most, moved, changed }) {
-    const { ref } = this, all = values === 'all equal', texts = {}, [low, wide] = range(v), [a, b, c] = v;
+  draw({ start }, { v, weights, output, ends, farthest, most, moved, changed }) {
+    const { ref } = this, texts = {}, [low, wide] = range(v), [a, b, c] = v;
     const place = (x) => `${wide ? (100 * (x - low)) / wide : 50}%`;
     ref.home.setAttribute('d', path(corners(v, output - changed)));
     ref.line.setAttribute('d', path(ends)); // where all is equal, the whole triangle
@@ -141,9 +141,8 @@ class NullSpace extends Figure {
     ref.axis.setAttribute('aria-label', summary);
     this.text({ ...texts, output: o, along: jsd, across: `O = ${o}`,
       sum: v.map((x, i) => `${three(weights[i])} · ${x < 0 ? `(${fixed(x, 0)})` : x}`).join(' + '),
-      null: all ? 'Stays along any d with Σ dᵢ = 0'
-        : `Stays along d = ${list([b - c, c - a, a - b])} with Σ dᵢ = 0, Σ dᵢvᵢ = 0`,
-      far: `${list(farthest)}, JSD ${three(most)}` });
+      null: `Stays along ${wide ? `d = ${list([b - c, c - a, a - b])}: Σ dᵢ = Σ dᵢvᵢ` : 'any d with Σ dᵢ'} = 0`,
+      far: `${list(farthest)}, JSD ${three(most)} from it` });
     return summary;
   }
 

@@ -20,14 +20,14 @@ function compute({ data, token, sentence, model }) {
     const shares = stored[name];
     rankings[name] = { shares, first: shares.indexOf(Math.max(...shares)), ...agreement(shares, stored[JUDGE]) };
   }
-  return { tokens, gone, logit, now, p: sigmoid(logit), p_now: sigmoid(now), rankings };
+  return { tokens, token: gone, logit, now, p: sigmoid(logit), p_now: sigmoid(now), rankings };
 }
 
-const MOST = 14; // log-odds on the line
+const MOST = 14; // logits on the line
 const two = (x) => fixed(x, 2), place = (x) => `${50 + (50 * clamp(x, -MOST, MOST)) / MOST}%`;
 const join = (list, html) => list.map(html).join('');
 // Never 0 % and never 100 %: as many digits as the smaller of p and 1 − p needs for one or two of its own.
-const chance = (p) => fixed(100 * p, Math.ceil(-Math.log10(Math.min(p, 1 - p))) - 1) + ' %';
+const chance = (p) => fixed(100 * p, Math.ceil(-Math.log10(Math.min(p, 1 - p))) - 1) + '\xa0%';
 
 class Rankings extends Figure {
   static title = 'Six rankings of a review';
@@ -49,8 +49,8 @@ class Rankings extends Figure {
     this.names = Object.keys(models.bilstm[0].rankings);
     return `<style>
       table{width:100%;border-spacing:3px 2px;table-layout:fixed;font-size:.8125rem;line-height:1.3}
-      th{font-weight:400;text-align:left;vertical-align:bottom;padding:0}th:first-child{width:18%}
-      thead th{overflow-wrap:normal;font-size:.75rem}thead th+th{text-align:right;padding-right:.3rem}
+      tbody{line-height:1.4em}th{font-weight:400;text-align:left;padding:0}th:first-child{width:18%}
+      thead th{overflow-wrap:normal;font-size:.75rem;vertical-align:bottom}thead th+th{text-align:right;padding-right:.3rem}
       tbody tr{cursor:pointer}tbody th{padding:.1rem .3rem;font-size:.875rem;white-space:nowrap}
       tr:has(th span:empty){visibility:hidden}
       td{padding:.1rem .3rem;text-align:right;background:linear-gradient(color-mix(in srgb,var(--k1) 35%,var(--bg)) 0 0)
@@ -65,12 +65,12 @@ class Rankings extends Figure {
       .slider{display:flex;align-items:center;gap:.75rem}.slider input{flex:1;margin:0}
       .slider b{order:1;width:6rem}
       @container(max-width:36rem){thead th+th{writing-mode:vertical-rl;transform:rotate(180deg);padding:0}br{display:none}
-      thead th{height:5.2rem}table,tbody th,.formula,.caption,.t,.chip{font-size:.75rem}td,tbody th{padding:.1rem}th:first-child{width:25%}
-      .big{font-size:1rem}.say{font-size:.8125rem}
-      .top b::before{content:"★"}.pick{margin:0 .25rem 0 0}.pick.pick::before{content:none}.chip{padding:0 .4rem}.caption,.formula{margin-top:.25rem}
+      thead th{height:5rem}table,tbody th,.formula,.caption,.t,.chip{font-size:.75rem}td,tbody th{padding:.1rem}th:first-child{width:25%}
+      .big{font-size:1rem}.say,.pick{font-size:.75rem}.w{display:none}
+      .top b::before{content:"★"}.pick.pick{margin:0 .25rem .25rem 0}.chip{padding:0 .4rem}.caption,.formula{margin-top:.25rem}
       .line{margin-top:0}.slider b{width:5rem;font-size:.75rem}}
       @container(max-width:20rem){table,th,td,.formula{font-size:.6875rem!important}table{border-spacing:1px}
-      thead th{height:4.7rem}th:first-child{width:30%}.formula{padding:.3rem}}
+      thead th{height:4.7rem}.big{font-size:.875rem}th:first-child{width:30%}.formula{padding:.3rem}}
       @media(pointer:coarse){tbody tr{height:1.5rem}}@container(max-width:15rem){.slider{display:grid}}</style>
     <table ref="table"><thead><tr><th>share in %</th>${join(this.names, (n) => `<th>${n.replace('-one', '-<br>one')}</th>`)}</tr></thead>
     <tbody>${join(most, (i) => `<tr><th><span data-t="t${i}"></span></th>${
@@ -79,16 +79,18 @@ class Rankings extends Figure {
     <div class="line" ref="line" role="img"><hr>${join([[-4.595, '1 %'], [0, '50 %'], [4.595, '99 %']], ([x, name]) =>
       `<span class="mark t" style="left:${place(x)}">${name}</span>`)}<span class="mark ring" ref="was"></span><span
       class="mark disk" ref="now">p</span></div>
-    <p class="say"><b class="big c1">p(good) = <span data-t="p"></span></b> <span data-t="change"></span></p>${controls}
-    <div class="formula"><p data-t="f1"></p><p data-t="f2"></p></div>
-    <p class="caption">A click keeps the word out; the model reads the rest. ★ first in its
-    ranking. Last row: τ with ${JUDGE}, the pairs of words in the same order less those in opposite orders, of all
-    pairs. Replacement: by ten drawn words, the mean. One model of a kind, four sentences of ours: too few for a
-    rule.</p>`;
+    <p class="say"><b class="big c1">p(good) = <span data-t="p"></span></b><span class="w" data-t="without"></span><span
+    data-t="change"></span></p>${controls}
+    <div class="formula"><p><span data-t="f1"></span><span class="w" data-t="seen"></span></p><p data-t="f2"></p></div>
+    <p class="caption">A click keeps the word out; the model reads the rest. Share: a score divided by the sum
+    of its column; ★ the largest. τ: (word pairs in the order of ${JUDGE} − opposite ones) / all. Replacement: the
+    mean of ten drawn words. One model of a kind, four sentences of ours: too few for a rule.</p>`;
   }
 
-  draw(_, { tokens, gone, logit, now, p, p_now, rankings }) {
+  draw(state, { tokens, token: gone, logit, now, p, p_now, rankings }) {
     const { ref } = this, texts = {};
+    state.token = gone; // a shorter sentence has no such word, and the slider no dead steps
+    this.inputs.at(-1).max = tokens.length;
     this.rows.forEach((row, i) => {
       texts[`t${i}`] = tokens[i] ?? ''; // what is empty is not shown
       row.classList.toggle('gone', i + 1 === gone);
@@ -104,13 +106,14 @@ class Rankings extends Figure {
     ref.now.style.left = place(now);
     const word = `“${tokens[gone - 1]}”`, { same, opposite, tau } = rankings.attention;
     const share = (name) => `${fixed(100 * rankings[name].shares[gone - 1], 0)}\xa0%`;
-    const change = gone ? `without ${word}, ${chance(p)} with it` : 'with all words';
-    const summary = `p(good) ${chance(p_now)} ${change}. First: ${this.names.map((name) =>
+    const without = gone ? ` without ${word}` : '', change = gone ? `, ${chance(p)} with it` : ' with all words';
+    const summary = `p(good) ${chance(p_now)}${without}${change}. First: ${this.names.map((name) =>
       `${name} ${tokens[rankings[name].first]}`).join(', ')}`;
     ref.line.ariaLabel = summary;
-    this.text({ ...texts, p: chance(p_now), change, token: gone ? tokens[gone - 1] : 'nothing',
-      f1: gone ? `log-odds: ${two(logit)} − ${now < 0 ? `(${two(now)})` : two(now)} = ${two(logit - now)}, ${
-        share(JUDGE)} of all; attention ${share('attention')}` : `log-odds of good: ln(p / (1 − p)) = ${two(logit)}`,
+    this.text({ ...texts, p: chance(p_now), without, change, token: gone ? tokens[gone - 1] : 'nothing',
+      f1: gone ? `logit: ${two(logit)} − ${now < 0 ? `(${two(now)})` : two(now)} = ${two(logit - now)}, ${
+        share(JUDGE)} of all` : `logit of good: ln(p / (1 − p)) = ${two(logit)}`,
+      seen: gone ? `; attention ${share('attention')}` : '',
       f2: `τ(attention, ${JUDGE}) = (${same} − ${opposite}) / ${same + opposite} = ${two(tau)}` });
     return summary;
   }

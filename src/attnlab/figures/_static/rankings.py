@@ -36,7 +36,7 @@ def agreement(a, b):
 
 def chance(logit):
     """p in percent, never 0 and never 100: as many digits as the smaller of p and 1 − p needs for one or two."""
-    return number(100 * sigma(logit), ceil(-log10(sigma(-abs(logit)))) - 1) + " %"
+    return number(100 * sigma(logit), ceil(-log10(sigma(-abs(logit)))) - 1) + "\xa0%"
 
 
 def rankings(sentence, token, model):
@@ -59,19 +59,20 @@ def rankings(sentence, token, model):
         shapes += f"<text x='16' y='{y}' class='{'b' * (i + 1 == token)}'>{'✕ ' * (i + 1 == token)}{word}</text>"
         for name, x in columns.items():
             share = table[name][i]
-            shapes += f"<rect x='{x - 76}' y='{y + 4}' width='{76 * share:.1f}' height='5' class='k1'/>"
+            shapes += f"<rect x='{x - 76}' y='{y - 8}' width='{76 * share:.1f}' height='7' class='k1'/>"
             star = "★ " * (i == first[name])
             shapes += f"<text x='{x}' y='{y}' class='e {'b' * bool(star)}'>{star}{number(100 * share, 0)}</text>"
     y = 106 + 24 * len(words)
     shapes += f"<text x='16' y='{y}' class='dim'>τ with {JUDGE}</text>"
-    for name, tau in taus.items():
-        shapes += f"<text x='{columns[name]}' y='{y}' class='b e'>{tau}</text>"
+    for name, x in columns.items():
+        shapes += f"<text x='{x}' y='{y}' class='b e'>{taus.get(name, '–')}</text>"
 
     facts = ", ".join(f"{name} “{words[i]}”" for name, i in first.items())
     agree = ", ".join(f"{name} {tau}" for name, tau in taus.items())
     caption = (
-        f"“{' '.join(words)}”, read by a trained {RANKED[model]}: {said}. First in each ranking: {facts}. Kendall’s τ "
-        f"with {JUDGE}: {agree}. One model of each kind, four sentences of ours: too few for a rule. {LIVE}"
+        f"“{' '.join(words)}”, read by a trained {RANKED[model]}: {said}. Share: a score divided by the sum of its "
+        f"column. First in each ranking: {facts}. Kendall’s τ with {JUDGE}: {agree}. One model of each kind, four "
+        f"sentences of ours: too few for a rule. {LIVE}"
     )
     text = f"attn-rankings   {RANKED[model]}: {' '.join(words)}\n  {said}\n  {'share in %':<14}"
     text += "".join(f"{name:>18}" for name in table)
