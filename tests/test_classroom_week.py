@@ -14,7 +14,7 @@ from attnlab.classroom.assignments import assignments
 
 GUIDE = (ROOT / "book/teaching_guide.md").read_text("utf-8")
 COMMANDS = [
-    line for block in re.findall(r"<!-- command -->\n```\n(.*?)```", GUIDE, re.DOTALL) for line in block.splitlines()
+    line for block in re.findall(r"<!-- command -->\n```sh\n(.*?)```", GUIDE, re.DOTALL) for line in block.splitlines()
 ]
 CLASS = {"Ada Lovelace": "solved", "Bo O'Neill": "a mistake", "Cy": "untouched", "Zoë Müller": "no notebook"}
 

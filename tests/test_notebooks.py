@@ -60,6 +60,18 @@ def test_the_solutions_are_those_of_the_registry(path):
 
 
 @by_chapter
+def test_no_two_mistakes_of_a_solution_are_told_in_the_same_words(path):
+    for one in exercises_of(tool.registry(path)):
+        _, summary, *lines = tool._mistakes(one).splitlines()
+        told = [line for line in lines if line.startswith("- ")]
+        words = {(wrong.text, wrong.hint) for wrong in one.wrong.values()}
+        assert len(told) == len(set(told)) == len(words)
+        assert all(wrong.seen_in in "".join(told) for wrong in one.wrong.values() if wrong.seen_in)
+        kinds = f" of {len(words)} kinds" * (len(words) < len(one.wrong))
+        assert f"({len(one.wrong)} mistakes{kinds}, and pairs of them)" in summary
+
+
+@by_chapter
 def test_both_faces_of_every_exercise(path):
     """Untouched: "not attempted"; solved: ✓. nbval alone would compare a stored ✗ with a fresh ✗ and be content."""
     for place, words in ((path, "○ Not attempted yet"), (tool.SOLUTIONS / path.name, "✓ Correct")):

@@ -141,6 +141,7 @@ def test_every_exercise_and_question_has_its_row_and_no_other(page, known):
         shown = [item.code.get_text() for item in mistakes.select("li")]
         usual = [name for name, _ in teaching_data.usual(one)] if hasattr(one, "wrong") else []
         assert shown == usual and len(usual) == 3 * hasattr(one, "wrong")
+        assert all(item.p.contents[1].startswith(" — ") for item in mistakes.select("li")), "name and words are parted"
 
 
 def test_mistakes_with_a_public_report_come_first_in_the_order_of_the_registry():
@@ -215,7 +216,7 @@ def test_the_lecture_is_the_way_on_the_map(page, known):
 
 def commands():
     """Lines of the code blocks that are marked as commands."""
-    blocks = re.findall(r"(?s)<!-- command -->\n```\n(.*?)```", GUIDE)
+    blocks = re.findall(r"(?s)<!-- command -->\n```sh\n(.*?)```", GUIDE)
     return [line for block in blocks for line in block.splitlines()]
 
 
@@ -228,6 +229,10 @@ def test_commands_are_marked_and_name_what_exists():
     assert sorted(handed.split("--exercises ")[1].split()) == sorted(asked)
     (chapter,) = [line for line in commands() if "--chapter" in line]
     assert int(chapter.split("--chapter ")[1]) in range(1, len(course.CHAPTERS) + 1)
+
+
+def test_commands_are_not_coloured_as_python(page):
+    assert len(page.select("article div.highlight-sh")) >= 7 and page.select("article div.highlight-default") == []
 
 
 def test_every_exercise_that_is_named_exists():

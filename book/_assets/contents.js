@@ -17,4 +17,24 @@
   document.addEventListener("click", (event) => { if (event.target.closest(".secondary-toggle")) follow(); });
 
   sheet?.addEventListener("click", (event) => { if (event.target.closest("a[href^='#']")) sheet.close(); });
+
+  // The theme marks a heading that it sees pass. Where a jump ended between two headings, or the reader went up, it sees
+  // none: so when the page has come to rest, the last heading above the place that is read.
+  const links = [...list.querySelectorAll("a[href^='#']")];
+  const headings = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
+  const mark = () => {
+    const end = scrollY + innerHeight >= document.documentElement.scrollHeight - 2;
+    const aim = document.querySelector(":target")?.getBoundingClientRect().top;
+    const place = aim >= 0 && aim < (end ? innerHeight : 0.3 * innerHeight) ? aim + 1 : 0.3 * innerHeight;
+    const current = links.findLast((_, i) => headings[i]?.getBoundingClientRect().top <= place);
+    for (const link of links) {
+      link.classList.toggle("active", link === current);
+      if (link !== current) link.removeAttribute("aria-current");
+      else if (!link.hasAttribute("aria-current")) link.setAttribute("aria-current", "true");
+    }
+    for (const entry of list.querySelectorAll(".toc-entry")) entry.classList.toggle("active", entry.contains(current ?? null));
+  };
+  let waiting;
+  const later = () => { clearTimeout(waiting); waiting = setTimeout(mark, 150); };
+  for (const change of ["scroll", "hashchange", "load", "resize"]) addEventListener(change, later, { passive: true });
 })();

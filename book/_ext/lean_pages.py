@@ -5,7 +5,8 @@ theme's icon fonts down to the icons that they show, and puts them as data into 
 font files when a page is opened from a folder). The stylesheets lose what no page can show (lean_styles.py).
 Names, punctuation and spaces in code have the colour of the text: the tag that each carries goes, a third of a page.
 Neighbours of one colour share a tag.
-Names in tables and headings break after a dot or an underscore alone, so that a narrow screen shows whole words.
+Names in tables and headings break after a dot, an underscore or a slash alone, so that a narrow screen shows whole
+words; in the text so do names that are longer than a phone's line. No option leaves its hyphens behind.
 The templates in book/_templates leave out what would ask for the originals.
 """
 
@@ -41,16 +42,35 @@ NEIGHBOURS = re.compile(r'<span class="(\w+)">([^<]*)</span><span class="\1">')
 
 NARROW = re.compile(r"<(table|h[1-4])\b.*?</\1>", flags=re.S)
 NAME = re.compile(r'(?<=<span class="pre">)[^<]*')
+LONG = 24  # characters: what a line of the narrowest phone holds, in a list too
+OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 
 
 def plain_code(app, pagename, templatename, context, doctree):
     context["default_mode"] = "light"  # where no script says otherwise; "auto" would leave the page without colours
     if "body" in context:
-        context["body"] = NARROW.sub(with_breaks, with_fewer_tags(context["body"]))
+        context["body"] = with_breaks(with_fewer_tags(context["body"]))
 
 
-def with_breaks(part: re.Match) -> str:
-    return NAME.sub(lambda name: re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", name[0]), part[0])
+def with_breaks(body: str) -> str:
+    """Where names in code may break, and where they may not."""
+    texts, end = [], 0
+    for part in NARROW.finditer(body):
+        texts += [NAME.sub(in_text, body[end : part.start()]), NAME.sub(breaking, part[0])]
+        end = part.end()
+    return "".join([*texts, NAME.sub(in_text, body[end:])])
+
+
+def in_text(name: re.Match) -> str:
+    """Browsers break after a hyphen and before a bracket: not in what fits on any line."""
+    if len(html.unescape(name[0])) > LONG:
+        return breaking(name)
+    return f'<span class="unbroken">{name[0]}</span>' if re.search(r"[-[]", name[0]) else name[0]
+
+
+def breaking(name: re.Match) -> str:
+    parts = re.sub(r"(?<=\w)([._/])(?=\w)", r"\1<wbr>", name[0])
+    return OPTION.sub(r'<span class="unbroken">\g<0></span>', parts)
 
 
 def with_fewer_tags(body: str) -> str:

@@ -88,7 +88,7 @@ class ExerciseGuide(FromRegistry):
             return nodes.paragraph("", "Read by a person, with a rubric and a model answer; no mistake is recognised.")
         items = []
         for name, wrong in usual(one):
-            line = nodes.paragraph("", "", nodes.literal(name, name), nodes.Text(" "))
+            line = nodes.paragraph("", "", nodes.literal(name, name), nodes.Text(" — "))
             line += self.words(first_sentence(wrong.text))
             if wrong.seen_in:
                 where, number = wrong.seen_in.split("#")

@@ -144,16 +144,17 @@ def solution_cells(exercise: Exercise) -> list[NotebookNode]:
 
 
 def _mistakes(exercise: Exercise) -> str:
-    items = []
+    reports: dict[str, list[str]] = {}  # several mistakes may share their words: these stand once
     for wrong in exercise.wrong.values():
-        text = f"- {wrong.text}"
-        if wrong.hint:
-            text += f" *{wrong.hint}*"
-        if wrong.seen_in:
-            place, number = wrong.seen_in.split("#")
-            text += f" (seen in [{wrong.seen_in}](https://github.com/{place}/issues/{number}))"
-        items.append(text)
-    summary = f"What people write instead ({len(items)} mistakes, and pairs of them)"
+        seen = reports.setdefault(f"- {wrong.text}" + (f" *{wrong.hint}*" if wrong.hint else ""), [])
+        if wrong.seen_in and wrong.seen_in not in seen:
+            seen.append(wrong.seen_in)
+    items = []
+    for text, seen in reports.items():
+        links = [f"[{one}](https://github.com/{one.replace('#', '/issues/')})" for one in seen]
+        items.append(text + (f" (seen in {', '.join(links)})" if links else ""))
+    number = f"{len(exercise.wrong)} mistakes" + (f" of {len(items)} kinds" if len(items) < len(exercise.wrong) else "")
+    summary = f"What people write instead ({number}, and pairs of them)"
     return f"<details>\n<summary>{summary}</summary>\n\n" + "\n".join(items) + "\n\n</details>"
 
 

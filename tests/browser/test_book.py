@@ -1,8 +1,11 @@
 """The built book in a real browser: no request to another host, no complaint, narrow, dark, light, numbers right."""
 
 import contextlib
+import functools
 import io
 import re
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import axe_playwright_python
@@ -384,17 +387,99 @@ def test_a_phone_breaks_no_word_of_a_table_or_heading_and_leaves_no_sign_alone_o
     assert len(signs) > 10 and all(signs)
 
 
-def test_the_tick_stands_beside_the_longest_title(opened):
+@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("name", ["book/teaching_guide", "book/how_to_use", CHAPTERS[2], SOLUTIONS[2]])
+def test_a_line_of_text_ends_within_a_name_only_where_the_name_is_long_and_has_a_joint(opened, name, width):
+    page = opened(name, viewport={"width": width, "height": 740})
+    broken = page.evaluate(
+        """() => [...document.querySelectorAll('.bd-article :is(p, li) > code:not(table *) .pre')].flatMap(word => {
+             const walk = document.createTreeWalker(word, NodeFilter.SHOW_TEXT), range = document.createRange();
+             let seen = '', last = null, found = [];
+             while (walk.nextNode()) for (let i = 0; i < walk.currentNode.length; i++) {
+               range.setStart(walk.currentNode, i); range.setEnd(walk.currentNode, i + 1);
+               const { top, width } = range.getBoundingClientRect();
+               if (width && last !== null && top > last + 3) found.push([word.textContent, seen]);
+               if (width) last = top;
+               seen += range.toString();
+             }
+             return found; })"""
+    )
+    assert [(word, line) for word, line in broken if len(word) <= 24 or line[-1] not in "._/"] == []
+
+
+def test_the_tick_stands_beside_the_longest_title_and_moves_nothing(opened):
     page = opened(CHAPTERS[5])
     link = page.locator(".bd-docs-nav li.current > a").first
     tick, line = link.locator(".opened-tick").bounding_box(), link.bounding_box()
     assert line["y"] <= tick["y"] and tick["y"] + tick["height"] <= line["y"] + line["height"] + 1
+    assert tick["x"] >= 0 and tick["x"] + tick["width"] <= line["x"]
+    heights = "() => [...document.querySelectorAll('.bd-docs-nav li > a')].map(a => a.offsetHeight)"
+    with_ticks = page.evaluate(heights)
+    ticked = "link => link.append(' ', document.querySelector('.opened-tick').cloneNode(true))"
+    page.evaluate(f"document.querySelectorAll('.bd-docs-nav li > a').forEach({ticked})")
+    everywhere = page.evaluate(heights)
+    page.evaluate("document.querySelectorAll('.opened-tick').forEach(tick => tick.remove())")
+    assert with_ticks == everywhere == page.evaluate(heights)
     first = page.evaluate(
         """() => { const range = document.createRange();
            range.selectNodeContents(document.querySelector('.bd-docs-nav li.current > a').firstChild);
            return range.getClientRects()[0].top; }"""
     )
     assert abs(first - tick["y"]) < 6, "on the first line"
+
+
+@pytest.fixture
+def slow(built_book):
+    """The book over HTTP: .address; of a page only the first 150 kB until .go is set."""
+    go = threading.Event()
+
+    class Slow(SimpleHTTPRequestHandler):
+        def copyfile(self, source, outputfile):
+            if self.path.endswith(".html"):
+                outputfile.write(source.read(150_000))
+                go.wait(60)
+            super().copyfile(source, outputfile)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Slow, directory=str(built_book)))
+    server.go, server.address = go, f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    go.set()
+    server.shutdown()
+    server.server_close()
+
+
+SHIFTS = """window.shifts = 0; new PerformanceObserver(list => list.getEntries().forEach(e => { shifts += e.value; }))
+    .observe({ type: 'layout-shift', buffered: true })"""
+
+
+@pytest.mark.parametrize("width", [390, 1200, 1280, 1600])
+def test_the_text_stays_where_it_is_while_the_rest_of_the_page_arrives(browser, slow, width):
+    """The list of headings stands behind the text, in a column of its own: once it took that from the text."""
+    places = """[...document.querySelectorAll('.bd-article :is(h1, p, div.cell)')].slice(0, 20)
+        .map(e => e.getBoundingClientRect())"""
+    with contextlib.closing(browser.new_context(viewport={"width": width, "height": 900})) as context:
+        page = context.new_page()
+        page.add_init_script(SHIFTS)
+        slow.go.set()
+        page.goto(f"{slow.address}/{CHAPTERS[0]}.html")  # then styles and fonts are there
+        slow.go.clear()
+        page.goto(f"{slow.address}/{CHAPTERS[5]}.html", wait_until="commit")
+        page.locator(".bd-article div.cell").nth(8).wait_for(state="attached")
+        frames = "new Promise(then => requestAnimationFrame(() => requestAnimationFrame(then)))"
+        page.evaluate(frames)
+        early, contents = page.evaluate(places), page.locator("#pst-page-toc-nav")
+        assert contents.count() == 0
+        slow.go.set()
+        page.locator(".bd-docs-nav .opened-tick").nth(1).wait_for(state="attached")
+        page.wait_for_load_state("load")
+        page.evaluate(frames)
+        assert contents.count() == 1 and page.evaluate("matchMedia('(min-width: 1200px)').matches") == (width >= 1200)
+        assert page.evaluate(places) == early and len(early) == 20
+        assert page.evaluate("shifts") < 0.02
 
 
 # ---- when figures and self-tests start
@@ -595,6 +680,44 @@ def test_the_list_of_headings_follows_the_reader_and_leaves_the_page_alone(opene
         before = page.evaluate("scrollY")
         page.wait_for_function(shown, arg=anchor, timeout=5000)
         assert page.evaluate("scrollY") == before
+    quiet(page)
+
+
+CURRENT = "() => document.querySelector('#pst-page-toc-nav a[aria-current]')?.hash ?? null"
+
+
+def test_the_list_of_headings_marks_the_section_that_a_jump_ends_in(opened):
+    page = opened(CHAPTERS[5], viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    assert page.evaluate(CURRENT) is None, "at the top there is no section yet"
+    own, inside = page.evaluate(
+        """() => { const tag = [...document.querySelectorAll('.bd-article a.claim-tag[id]')].find(tag =>
+             tag.getBoundingClientRect().top - tag.closest('section').getBoundingClientRect().top > 700);
+             return ['#' + tag.closest('section').id, '#' + tag.id]; }"""
+    )
+    marked = f"hash => ({CURRENT})() === hash"
+    for hash, section in ((inside, own), ("#summary", "#summary"), (inside, own)):
+        page.evaluate("hash => { location.hash = hash }", hash)
+        page.wait_for_function(marked, arg=section, timeout=5000)
+        assert page.locator("#pst-page-toc-nav a.active").evaluate_all("all => all.map(a => a.hash)") == [section]
+    page.goto(page.url)  # and where the page is opened there
+    page.reload()
+    page.wait_for_function(marked, arg=own, timeout=5000)
+    quiet(page)
+
+
+def test_the_list_of_headings_follows_the_reader_upwards(opened):
+    page = opened(CHAPTERS[5], viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    hashes = page.locator("#pst-page-toc-nav a").evaluate_all("all => all.map(a => a.hash)")
+    before, after = hashes[-4], hashes[-3]
+    marked = f"hash => ({CURRENT})() === hash"
+    page.evaluate("hash => document.querySelector(hash).scrollIntoView()", after)
+    page.wait_for_function(marked, arg=after, timeout=5000)
+    page.mouse.move(600, 500)
+    page.mouse.wheel(0, -400)  # the end of the section before, whose heading is out of sight
+    page.wait_for_function(marked, arg=before, timeout=5000)
+    assert page.locator(f"{before} :is(h2, h3)").first.bounding_box()["y"] < -100
+    page.evaluate("scrollTo(0, 0)")
+    page.wait_for_function(marked, arg=None, timeout=5000)
     quiet(page)
 
 
