@@ -124,6 +124,15 @@ def compared(importance, same=lambda given, changes: (given < 1e-6) == (changes 
     return True
 
 
+def compared_once(importance, others):
+    """Both demands, on one drawn input in which every key matters."""
+    weights, values, readout = drawn_keys()
+    given = importance(weights, values, readout)
+    for i in range(6):
+        change = (weights @ values - others(np.delete(weights, i)) @ np.delete(values, i, axis=0)) @ readout
+        assert (abs(change) < 1e-9) == (abs(given[i]) < 1e-9)
+
+
 def struck_out(importance, without=True):
     for seed in range(9):
         weights, values, readout = drawn_keys(seed)
@@ -289,6 +298,11 @@ def test_whoever_tries_a_key_with_the_whole_weight_is_told_that_it_is_not_asked(
     assert not check_zero_influence.judge(lambda f: unknown(f) or one_takes_it_all(f)).correct
 
 
+def test_whoever_asks_both_and_has_no_idle_key_is_told_so():
+    words = check_zero_influence.judge(lambda f: compared_once(f, lambda w: w / w.sum())).words
+    assert words[0].startswith("None of your keys is without influence, or you do not ask about such keys.")
+
+
 NEVER_FAILS = ("shape only", "nothing asserted")
 REFUSES_ALL = ("compare: exactly", "an idle value, and one of zero")
 BY_HAND = [
@@ -311,6 +325,8 @@ BY_HAND = [
     (check_zero_influence, lambda f: idle_and_busy(f, aside=False), ("value: the mixture",)),
     (check_zero_influence, only_zeros, ("demand: zeros",)),
     (check_zero_influence, only_others, ("demand: others",)),
+    (check_zero_influence, lambda f: compared_once(f, lambda w: w / w.sum()), ("demand: others",)),
+    (check_zero_influence, lambda f: compared_once(f, lambda w: w), ("demand: others",)),
     (check_zero_influence, least_of_all, ("demand: least",)),
     (check_zero_influence, greater_than_zero, ("demand: positive",)),
     (check_zero_influence, digit_by_digit, REFUSES_ALL),

@@ -169,6 +169,12 @@ def _by_sign(weights, direction):
     return [(weights[s * direction > 0], np.abs(direction[s * direction > 0])) for s in (-1, 1)]
 
 
+def test_whoever_needs_two_axes_hears_so_and_of_zero_rows_beside_it():
+    verdict = value_shares.judge(lambda w, v: w * lengths(v) / (w * lengths(v)).sum(axis=-1)[:, np.newaxis])
+    assert verdict.turns == (("two axes alone",),) and "`[:, None]`" in verdict.words[0]
+    assert len(verdict.words) == 3 and all("not 0/0" in text for text in verdict.words[1:])
+
+
 @pytest.mark.parametrize("one", ONES)
 def test_right_answers_hear_nothing_and_both_dtypes_are_probed(one):
     assert one.judge(one.reference).words == []
@@ -536,6 +542,11 @@ BY_HAND_A = [
     (value_shares, shares(lambda w, v: w * lengths(v), lambda c: c.sum(axis=-1)), ("sums along the rows",)),
     (
         value_shares,
+        shares(lambda w, v: w * lengths(v), lambda c: c.sum(axis=-1)[:, None]),
+        ("two axes alone",),
+    ),
+    (
+        value_shares,
         lambda w, v: w * v.sum(-1) / (w * v.sum(-1)).sum(-1)[..., None],
         ("value: sum", "zero: not a number"),
     ),
@@ -566,6 +577,9 @@ BY_HAND_A = [
     (farthest_weights, farthest(lambda w, d: np.min(-d[d < 0] / w[d < 0])), ("step: upside down",)),
     (farthest_weights, farthest(lambda w, d: w[d.argmin()] / -d.min()), ("step: steepest",)),
     (farthest_weights, farthest(lambda w, d: w.min() / np.abs(d).max()), ("step: smallest over largest",)),
+    (farthest_weights, farthest(lambda w, d: (w / -d)[d < 0][w[d < 0].argmin()]), ("step: smallest weight",)),
+    (farthest_weights, farthest(lambda w, d: -w[w.argmin()] / d[w.argmin()]), ("step: smallest of all",)),
+    (farthest_weights, farthest(lambda w, d: w[d < 0].min()), ("step: not divided",)),
     (farthest_weights, farthest(first, lambda d: -d), ("towards: backwards",)),
     (farthest_weights, both_ways, ("towards: the longer way",)),
     (farthest_weights, lambda w, d: first(w, d) if d.any() else 0.0, ("result: the step",)),

@@ -33,6 +33,10 @@ def twin(one, *turns):
 # ---- against the package ---------------------------------------------------------------------------------------------
 
 
+def complement(bound, one, other):
+    return 1 - (bound - one) / (other - one)
+
+
 def farthest_cases():
     for seed in range(24):  # with some of them another distance has another winner
         rng = np.random.default_rng(seed)
@@ -171,11 +175,54 @@ def test_what_a_random_search_leaves_is_said_whatever_its_draws():
     for n_draws, concentration in [(500, 1), (20_000, 1), (20_000, 0.5)]:
         words = adversarial_weights.judge(random_search(n_draws, concentration), seconds=120).words
         assert words[0].startswith("Allowed, perhaps close, but no corner: the farthest weights lie *on* a bound")
-    for answer in (
+    for answer in (  # no weights, and out of the band
         lambda w, s, low, high: w - 2 * np.eye(len(w))[0],
-        lambda w, s, low, high: np.eye(len(w))[s.argmax()],
+        lambda w, s, low, high: np.eye(len(w))[s.argmin()],
     ):
-        assert "inside" not in " ".join(adversarial_weights.judge(answer).words)  # no weights, and out of the band
+        assert "Allowed" not in " ".join(adversarial_weights.judge(answer).words)
+
+
+@pytest.mark.parametrize("beside", [np.matmul, lambda q, s: (q * s).sum(), lambda q, s: sum(map(np.multiply, q, s))])
+@pytest.mark.parametrize("share", [lambda b, one, other: (b - other) / (one - other), complement])
+def test_pairs_held_to_the_band_are_right_on_paper_and_told_about_rounding(beside, share):
+    def answer(weights, scores, low, high):
+        candidates = [*np.eye(len(weights))]
+        for i, j in itertools.combinations(range(len(weights)), 2):
+            for bound in (low, high):
+                t = share(bound, scores[i], scores[j]) if scores[i] != scores[j] else -1
+                if 0 <= t <= 1:
+                    candidates.append(t * np.eye(len(weights))[i] + (1 - t) * np.eye(len(weights))[j])
+        return max((q for q in candidates if low <= beside(q, scores) <= high), key=lambda q: jsd(weights, q))
+
+    verdict = adversarial_weights.judge(answer)
+    assert verdict.correct and verdict.title == "Right on the inputs asked" and len(verdict.words) == 1
+    assert "may come out 10⁻¹⁶ beyond it" in verdict.words[0]
+    for seed in range(20):
+        for probe in [*adversarial_weights.ordinary(seed), *(p for p in adversarial_weights.hard if not p.advice)]:
+            near(answer(*probe.arguments), adversarial_weights.reference(*probe.arguments), atol=1e-6)
+
+
+def test_whoever_gets_nothing_since_no_divergence_is_a_number_does_not_hear_of_a_missing_return():
+    words = adversarial_weights.judge(searched(distance=unguarded)).words
+    assert words[0].startswith("Allowed, and a corner, but not the farthest one.") and "NaN" in words[0]
+    assert "return" not in " ".join(words)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        assert searched(distance=unguarded)(*adversarial_weights.ordinary()[0].arguments) is None
+        assert np.isnan(0 * np.log(np.float64(0))) and not np.nan > -1  # what the question asks
+
+
+def test_whoever_has_nothing_to_choose_from_hears_what_may_be_missing():
+    def pairs_at_high(*given):
+        found = searched(only="pairs", sides=lambda y, low, high: [high])(*given)
+        return max([] if found is None else [found], key=np.sum)
+
+    for answer, said in (
+        (pairs_at_high, "pairs on either bound"),
+        (lambda w, s, low, high: [][np.nanargmax(np.full(3, np.nan))], "0 · ln 0 is meant to be 0"),
+    ):
+        assert said in adversarial_weights.judge(answer).words[-1]
+    flat = held_out_score.judge(lambda s: s[len(s) // 2 :, s[: len(s) // 2].argmax()].mean())
+    assert flat.words[-1].startswith("Is a place too large? `argmax` of a whole table")
 
 
 @pytest.mark.parametrize("one", ONES, ids=lambda one: one.name)
@@ -200,6 +247,52 @@ def test_a_pair_of_numbers_is_told_how_to_become_an_array():
 
 
 # ---- typed by hand: (exercise, answer, turns expected; () for correct) -----------------------------------------------
+
+
+def unguarded(p, q):
+    """As in the statement, and NaN where a weight is 0."""
+    m = (p + q) / 2
+    return (p * np.log(p / m)).sum() / 2 + (q * np.log(q / m)).sum() / 2
+
+
+def farthest_of(first, last, distance=unguarded):
+    """All candidates in one list, single keys first or last, or with `first` the weights to begin with."""
+
+    def answer(weights, scores, low, high):
+        n = len(weights)
+        singles = [np.eye(n)[i] for i in range(n) if low <= scores[i] <= high]
+        pairs = []
+        for i in range(n):
+            for j in range(i):
+                for bound in (low, high):
+                    t = (bound - scores[j]) / (scores[i] - scores[j]) if scores[i] != scores[j] else -1
+                    if 0 <= t <= 1:
+                        pairs.append(t * np.eye(n)[i] + (1 - t) * np.eye(n)[j])
+        candidates = singles + pairs if first == "singles" else pairs + singles
+        return last(candidates, [distance(weights, q) for q in candidates], weights)
+
+    return answer
+
+
+def by_max(candidates, far, weights):
+    return candidates[max(range(len(far)), key=lambda i: far[i])]
+
+
+def by_argmax(candidates, far, weights):
+    return candidates[np.argmax(far)]
+
+
+def from_the_given(candidates, far, weights):
+    best, largest = weights.copy(), 0
+    for q, d in zip(candidates, far, strict=True):
+        if d > largest:
+            best, largest = q, d
+    return best
+
+
+def single_keys_if_there_are_any(weights, scores, low, high):
+    only = "singles" if ((low <= scores) & (scores <= high)).any() else ""
+    return searched(only=only)(weights, scores, low, high)
 
 
 def kl(p, q):
@@ -354,6 +447,10 @@ def share(top=lambda c, k, p: c - k, gain=lambda c, k, p: p - k, measure=lambda 
     return answer
 
 
+def without_brackets(typed):
+    return share(gain=typed, top=lambda c, k, p: 1)
+
+
 def by_index(x, a, o):
     return np.diff(x[[o, a]])[0]
 
@@ -373,10 +470,23 @@ BY_HAND_B = [
     (adversarial_weights, in_torch, ()),
     (adversarial_weights, searched(keep=lambda t: 0 < t < 1), ()),
     (adversarial_weights, searched(only="singles"), ("candidates: single keys",)),
+    (adversarial_weights, single_keys_if_there_are_any, ("candidates: single keys",)),
+    (adversarial_weights, farthest_of("singles", by_max), ("0 ln 0, the first single key",)),
+    (adversarial_weights, farthest_of("singles", by_argmax), ("0 ln 0, the first single key",)),
+    (adversarial_weights, farthest_of("pairs", by_max), ("0 ln 0, the first pair",)),
+    (adversarial_weights, farthest_of("pairs", by_argmax), ("0 ln 0, the first that is NaN",)),
+    (adversarial_weights, farthest_of("singles", from_the_given), ("0 ln 0, the given weights",)),
+    (adversarial_weights, farthest_of("pairs", from_the_given), ("0 ln 0, the given weights",)),
+    (adversarial_weights, farthest_of("pairs", by_max, jsd), ()),
     (adversarial_weights, searched(only="pairs"), ("candidates: pairs",)),
     (adversarial_weights, searched(sides=lambda y, low, high: [low]), ("candidates: pairs at low",)),
     (adversarial_weights, searched(sides=lambda y, low, high: [high]), ("candidates: pairs at high",)),
     (adversarial_weights, searched(sides=lambda y, low, high: [y]), ("candidates: pairs at the logit",)),
+    (
+        adversarial_weights,
+        searched(sides=lambda y, low, high: [(low + high) / 2]),
+        ("candidates: pairs in the middle",),
+    ),
     (
         adversarial_weights,
         searched(only="pairs", sides=lambda y, low, high: [y]),
@@ -418,6 +528,10 @@ BY_HAND_B = [
     ),
     (held_out_score, halves(lambda s, h: s[:h].mean(0).argmin(), late_mean), ("choose: worst",)),
     (held_out_score, halves(lambda s, h: 0, late_mean), ("choose: by its place",)),
+    (held_out_score, halves(lambda s, h: np.abs(s[:h].mean(0)).argmax(), late_mean), ("choose: by size",)),
+    (held_out_score, halves(lambda s, h: np.abs(s[:h]).mean(0).argmax(), late_mean), ("choose: by size",)),
+    (held_out_score, halves(lambda s, h: s[:h].mean(1).argmax(), late_mean), ("mean of each text",)),
+    (held_out_score, halves(best_early, lambda s, h, b: s[h:][b].mean()), ("a row for a column",)),
     (held_out_score, lambda s: s[: len(s) // 2].mean(0).max(), ("report: on the same half",)),
     (held_out_score, halves(best_early, lambda s, h, b: s[:, b].mean()), ("report: on all",)),
     (held_out_score, halves(best_early, lambda s, h, b: s[h:, b].max()), ("report: its largest",)),
@@ -485,6 +599,17 @@ BY_HAND_B = [
     ),
     (difference_over_seeds, two(mean_gain, lambda a, u: gains(a, u).std(ddof=1) / len(a)), ("root: forgotten",)),
     (difference_over_seeds, two(mean_gain, lambda a, u: gains(a, u).var(ddof=1) / len(a)), ("root: of the error",)),
+    (
+        difference_over_seeds,
+        two(mean_gain, lambda a, u: gains(a, u).std(ddof=1) / np.sqrt(len(a) - 1)),
+        ("root: of n − 1",),
+    ),
+    (difference_over_seeds, two(mean_gain, lambda a, u: gains(a, u).std() / np.sqrt(len(a) - 1)), ()),
+    (
+        difference_over_seeds,
+        two(mean_gain, lambda a, u: gains(a, u).var(ddof=1) / np.sqrt(len(a))),
+        ("root: of n, not of the variance",),
+    ),
     (difference_over_seeds, two(lambda a, u: gains(u, a).mean(), sem), ("sign: exchanged",)),
     (difference_over_seeds, lambda a, u: two(mean_gain, sem)(u, a), ("sign: exchanged",)),
     (
@@ -534,6 +659,9 @@ BY_HAND_B = [
         ("exchanged: in the corrupted run",),
     ),
     (restored_share, share(top=lambda c, k, p: -c - k), ("exchanged: in the clean run",)),
+    (restored_share, without_brackets(lambda c, k, p: p - k / c - k), ("brackets: none",)),
+    (restored_share, without_brackets(lambda c, k, p: p - k / (c - k)), ("brackets: below alone",)),
+    (restored_share, without_brackets(lambda c, k, p: (p - k) / c - k), ("brackets: above alone",)),
     (restored_share, share(measure=lambda x, a, o: x[a] / x[o]), ("ratio",)),
     (restored_share, lambda c, k, p, a, o: (p - k) / (c - k), ("every token",)),
     (restored_share, lambda c, k, p, a, o: ((p - k) / (c - k))[a] - ((p - k) / (c - k))[o], ("shares subtracted",)),

@@ -18,9 +18,10 @@ from ..engine import Probe, Wrong, exercise
         "negative, their sum 1) whose logit lies between `low` and `high`, bounds included, find those farthest from\n"
         "the given ones: with the largest Jensen–Shannon divergence JSD(p, q) = ½ Σ pᵢ ln(pᵢ/mᵢ) + ½ Σ qᵢ ln(qᵢ/mᵢ),\n"
         "where m = (p + q)/2 and 0 · ln 0 is 0. The chapter proves that among them is a single key, or a pair with\n"
-        "the logit `low` or `high`: try all of these. The logit of the given weights lies in the band, and scores\n"
-        "differ from the bounds; two of them may be equal, and a bound may lie beyond all. For the weights\n"
-        "[0.6, 0.3, 0.1], the scores [0, 1, 4] and the band from 0.5 to 0.9 the answer is [0.1, 0.9, 0]."
+        "the logit `low` or `high`: try all of these. Such a pair is allowed even if rounding puts its logit 10⁻¹⁶\n"
+        "beyond the bound. The logit of the given weights lies in the band, and scores differ from the bounds; two\n"
+        "of them may be equal, and a bound may lie beyond all. For the weights [0.6, 0.3, 0.1], the scores [0, 1, 4]\n"
+        "and the band from 0.5 to 0.9 the answer is [0.1, 0.9, 0]."
     ),
     hints=[
         "Two lists of candidates. Which single keys lie in the band? And which two keys can be mixed so that the logit "
@@ -54,12 +55,15 @@ def adversarial_weights(weights, scores, low, high):
     return found[np.argmax(mixed - entropy(found) / 2)]
 
 
-# Found by search: on these, each wrong turn has a winner of its own, clearly ahead of what comes next to it.
+# Found by search: on these, each wrong turn has a winner of its own, clearly ahead of what comes next to it. And where
+# the farthest weights are a pair, shares and logits are exact in binary: code that holds pairs to the band, too, is
+# right on paper, and no rounding makes it wrong here.
 _CASES = [
-    ([0.02, 0.08, 0.38, 0.03, 0.49], [-0.5, -2.0, 0.7, -0.3, 0.6], 0.18, 1.02),
-    ([0.17, 0.1, 0.31, 0.42], [0.1, 0.8, -3.5, -0.4], -1.76, -0.29),
-    ([0.03, 0.33, 0.11, 0.53], [-1.8, -0.5, -1.1, 0.4], -0.78, 0.17),
-    ([0.1, 0.15, 0.07, 0.23, 0.42, 0.03], [1.3, -0.2, 2.0, 2.5, -2.7, 0.5], -0.7, 0.19),
+    ([0.02, 0.33, 0.21, 0.44], [-3.0, -1.75, -2.0, -2.25], -2.625, -1.25),
+    ([0.34, 0.03, 0.27, 0.36], [-1.5, 2.5, 2.25, 0.5], -0.375, 0.875),
+    ([0.29, 0.1, 0.04, 0.27, 0.3], [-3.5, 2.25, 0.5, 0.25, -0.25], -1.75, -0.125),
+    ([0.26, 0.15, 0.07, 0.02, 0.23, 0.27], [-3.25, 1.5, 0.75, -1.25, 2.25, 0.0], -0.75, 0.25),
+    ([0.7, 0.3], [-1.0, 1.0], -0.5, 1.5),  # the only pair has no zero: its divergence is a number in any case
 ]
 
 
@@ -67,23 +71,34 @@ _CASES = [
 def _(rng):
     cases = []
     for weights, scores, low, high in _CASES:
-        # Other units and another zero of the logit, and other places of the keys, leave the winner what it is.
-        unit, zero, order = rng.uniform(0.5, 2), rng.uniform(-1, 1), rng.permutation(len(weights))
+        # Other units and another zero of the logit leave the winner what it is, and so do other places of the keys.
+        # The first two stay: mixed, they reach `low`, and so whoever tries pairs first begins with this one.
+        unit, zero = rng.integers(4, 17) / 8, rng.integers(-8, 9) / 8
+        order = np.array([0, 1, *rng.permutation(np.arange(2, len(weights)))])
         cases.append(
             (np.array(weights)[order], unit * np.array(scores)[order] + zero, unit * low + zero, unit * high + zero)
         )
     single = (*(a.astype(np.float32) for a in cases[1][:2]), *cases[1][2:])
-    return [Probe(case, says=_inside) for case in [*cases, single]]
+    return [Probe(case, _NOTHING_TO_CHOOSE, says=_allowed) for case in [*cases, single]]
 
 
-def _inside(weights, scores, low, high, found):
-    """What a random search, or a grid, leaves: allowed weights that are no corner."""
+_NOTHING_TO_CHOOSE = (
+    "Were there no candidates? Single keys in the band are some, and so are pairs on either bound. Were all "
+    "divergences NaN? 0 · ln 0 is meant to be 0."
+)
+
+
+def _allowed(weights, scores, low, high, found):
+    """What may be behind allowed weights that are not the farthest: a random search, a grid, or a corner too few."""
     logit, small = found @ scores, 1e-5
     if found.min() < -small or abs(found.sum() - 1) > small or not low - small < logit < high + small:
         return ""
     keys = np.count_nonzero(found > 0)
     if keys == 1 or (keys == 2 and min(logit - low, high - logit) < small):
-        return ""
+        return (
+            "Allowed, and a corner, but not the farthest one. That one is missing among your candidates, or its "
+            "divergence is no number: 0 · ln 0 becomes NaN, and a comparison with NaN is always False."
+        )
     return (
         "Allowed, perhaps close, but no corner: the farthest weights lie *on* a bound of the band or are a single key; "
         "they have at most two keys that are not zero. A random search or a grid comes near them and never gets there: "
@@ -94,11 +109,16 @@ def _inside(weights, scores, low, high, found):
 @adversarial_weights.hard_probes
 def _():
     weights, scores = np.array([0.5, 0.1, 0.25, 0.15]), np.array([-1.0, 2.0, 0.5, 1.5])
+    # Here a rounding decides, the other way round for shares computed the other way: so there are two of them.
+    rounded = (
+        "a pair that is placed on a bound may come out 10⁻¹⁶ beyond it. Held to the band like a single key, it is "
+        "thrown out, and the farthest weights may be lost with it: hold single keys to the band, not pairs."
+    )
     return {
         "a bound beyond all scores": Probe((weights, scores, -9.0, 1.0), "No pair reaches a bound beyond all scores."),
         "two keys": Probe((weights[:2] / 0.6, scores[:2], -0.75, 2.5), "Of two keys one may take it all."),
         "a weight of zero": Probe(
-            (np.array([0.6, 0.0, 0.25, 0.15]), scores, -0.6, 0.6),
+            (np.array([0.6, 0.0, 0.25, 0.15]), np.array([-1.0, 2.5, 0.5, 1.5]), -0.5, 0.75),
             "A given weight may be 0; in the divergence 0 · ln 0 is 0, not NaN.",
         ),
         "equal scores": Probe(
@@ -106,6 +126,12 @@ def _():
             "Two keys with the same score reach no bound: do not divide by the difference of their scores.",
         ),
         "large scores": Probe((weights, 1000 * scores, 0.0, 600.0), "Scores and bounds may be large; weights are not."),
+        "rounded at low": Probe(
+            (np.array([0.1, 0.4, 0.5]), np.array([-2.4, -0.2, -1.4]), -1.5, -0.5), rounded, advice=True
+        ),
+        "rounded at low, too": Probe(
+            (np.array([0.1, 0.3, 0.6]), np.array([-1.1, 2.0, 1.7]), 1.3, 1.8), rounded, advice=True
+        ),
     }
 
 
@@ -115,9 +141,9 @@ _MEASURE = "On which pairs of distributions do the two measures disagree on whic
 @adversarial_weights.choice_points(
     candidates={
         "single keys": Wrong(
-            "Only single keys are tried. A mixture of two keys, one below a bound and one above it, can lie exactly on "
-            "the bound, and be farther away.",
-            hint="If no single key has its score in the band, what does your function return?",
+            "Where a single key lies in the band, pairs are not tried. A mixture of two keys, one below a bound and "
+            "one above it, can lie exactly on the bound, and be farther away.",
+            hint="Is a single key that is allowed always farther away than every pair?",
         ),
         "pairs": Wrong(
             "Only pairs are tried. A key whose score lies in the band may take all the weight.",
@@ -135,6 +161,11 @@ _MEASURE = "On which pairs of distributions do the two measures disagree on whic
             "Pairs are placed where the logit stays exactly what it was. It may move inside the band, and the farthest "
             "pair lies on one of its bounds.",
             hint="Have `low` and `high` been used for the pairs?",
+        ),
+        "pairs in the middle": Wrong(
+            "Pairs are placed in the middle of the band. The divergence is convex: between two keys it is largest at "
+            "an end of what is allowed, where the logit is `low` or `high`.",
+            hint="At which logits may the farthest pair lie?",
         ),
         "the logit alone": Wrong(
             "Only weights whose logit is exactly that of the given ones are tried: a band of width 0. The logit may "
@@ -197,6 +228,7 @@ def _(weights, scores, low, high, *, candidates="all", measure="JSD", band="both
         "pairs at low": [low],
         "pairs at high": [high],
         "pairs at the logit": logit,
+        "pairs in the middle": [(low + high) / 2],
         "the logit alone": logit,
     }
     over = band in ("ignored", "no lower end") or scores >= low
@@ -296,6 +328,68 @@ def _(weights, scores, low, high):
 )
 def _(weights, scores, low, high):
     return _divergence(weights, adversarial_weights.reference(weights, scores, low, high))
+
+
+_NAN = (
+    "0 · ln 0 became NaN: the logarithm of 0 is −∞, and 0 · (−∞) is not a number. Weights with a zero among them then "
+    "have no divergence, and a comparison with NaN is always False: "
+)
+_OF_ZERO = "What does NumPy give for `0 * np.log(0)`, and what for `np.nan > -1`?"
+
+
+def _unguarded(weights, found):
+    """The divergences as they stand in the statement, NaN where a weight is 0."""
+    mean = (weights + found) / 2
+    return ((weights * np.log(weights / mean)).sum(axis=-1) + (found * np.log(found / mean)).sum(axis=-1)) / 2
+
+
+def _corners(scores, low, high, pairs_first):
+    kinds = np.eye(len(scores))[(low <= scores) & (scores <= high)], _pairs(scores, [low, high])
+    return np.concatenate(kinds[::-1] if pairs_first else kinds)
+
+
+@adversarial_weights.mistake(
+    "0 ln 0, the first single key",
+    _NAN + "your largest is simply your first candidate, a single key. Leave terms with a weight of 0 out of the sums.",
+    hint=_OF_ZERO,
+)
+def _(weights, scores, low, high):
+    found = _corners(scores, low, high, pairs_first=False)
+    return found[np.argmax(_unguarded(weights, found))]
+
+
+@adversarial_weights.mistake(
+    "0 ln 0, the first pair",
+    _NAN + "your largest is simply your first candidate, a pair. Leave terms with a weight of 0 out of the sums.",
+    hint=_OF_ZERO,
+)
+def _(weights, scores, low, high):
+    found = _corners(scores, low, high, pairs_first=True)
+    return found[max(range(len(found)), key=_unguarded(weights, found).__getitem__)]
+
+
+@adversarial_weights.mistake(
+    "0 ln 0, the first that is NaN",
+    _NAN + "`argmax` gives the first NaN there is, here a pair. Leave terms with a weight of 0 out of the sums.",
+    hint=_OF_ZERO,
+)
+def _(weights, scores, low, high):
+    found = _corners(scores, low, high, pairs_first=True)
+    return found[np.argmax(_unguarded(weights, found))]
+
+
+@adversarial_weights.mistake(
+    "0 ln 0, the given weights",
+    _NAN + "no candidate is ever farther than the given weights, with which you begin. Leave terms with a weight of 0 "
+    "out of the sums.",
+    hint=_OF_ZERO,
+)
+def _(weights, scores, low, high):
+    best, farthest = weights, -1
+    for q in _corners(scores, low, high, pairs_first=False):
+        if (far := _unguarded(weights, q)) > farthest:
+            best, farthest = q, far
+    return best
 
 
 @adversarial_weights.mistake("overwritten", IN_PLACE.text, hint=IN_PLACE.hint)

@@ -114,8 +114,9 @@ def _inputs(keys="both", value="beside the mixture"):
             hint="Does your test refuse `lambda weights, values, readout: np.zeros(len(weights))`?",
         ),
         "others": Wrong(
-            "You only ask whether keys with influence get something other than 0. The weights pass. Ask of keys "
-            "without influence whether they get 0.",
+            "None of your keys is without influence, or you do not ask about such keys. All that you ask is whether "
+            "keys with influence get something other than 0, and the weights pass. Have keys without influence among "
+            "your inputs, and ask whether they get 0.",
             hint="Does your test refuse a ranking that gives every key 1?",
         ),
         "least": Wrong(

@@ -126,6 +126,17 @@ _WHAT_VARIES = "If you train once more with another seed, what changes: the text
             "The standard deviation is divided by the number of seeds; it should be the *root* of that number.",
             hint="Four times as many seeds make the error how much smaller?",
         ),
+        "of n − 1": Wrong(
+            "The standard deviation is divided by the root of n − 1. The n − 1 belongs *into* the standard deviation; "
+            "the root is that of n, the number of seeds. (With n in the former and n − 1 in the latter, each once, the "
+            "error would be right again.)",
+            hint="How many times does n − 1 enter your error?",
+        ),
+        "of n, not of the variance": Wrong(
+            "The *variance* is divided by the root of the number of seeds: its own root is missing. Divide "
+            "the standard deviation by √n, or take the root of variance / n.",
+            hint="Is it `var` or `std` that has the unit of an accuracy?",
+        ),
         "of the error": Wrong(
             "This is the variance of the mean, the square of the standard error: a root is missing.",
             hint="Is it `var` or `std` that has the unit of an accuracy?",
@@ -151,12 +162,18 @@ def _(with_attention, uniform, *, sample="seeds", paired="yes", below="n − 1",
     gains = {"exchanged": other - one, "lost": abs(one - other)}.get(sign, one - other)
     ddof = 0 if below == "n" else 1
     spread = np.var(gains, ddof=ddof) if paired == "yes" else np.var(one, ddof=ddof) + np.var(other, ddof=ddof)
-    counts = {"not divided": 1, "of the other axis": with_attention.size / with_attention.shape[0]}
+    counts = {
+        "not divided": 1,
+        "of n − 1": len(gains) - 1,
+        "of the other axis": with_attention.size / with_attention.shape[0],
+    }
     if sample in ("texts", "first seed"):
         counts["of the other axis"] = len(with_attention)
     error = np.sqrt(spread / counts.get(root, len(gains)))
     if root == "forgotten":
         error = np.sqrt(spread) / len(gains)
+    elif root == "of n, not of the variance":
+        error = spread / np.sqrt(len(gains))
     return np.array([gains.mean(), error**2 if root == "of the error" else error])
 
 

@@ -60,8 +60,8 @@ def _off_the_border(weights, direction, found):
         return ""
     stop = "stop before the border" if least > 0 else "go beyond the border"
     return (
-        f"You go the right way and {stop}: your least weight is {least:.2g}, and should be 0. Small steps do that. No "
-        "search is needed: a weight that shrinks is 0 at t = weight / −direction."
+        f"You go the right way and {stop}: your least weight is {least:.2g}, and should be 0. If you go in small "
+        "steps, they do that. No search is needed: a weight that shrinks is 0 at t = weight / −direction."
     )
 
 
@@ -170,6 +170,17 @@ _TRY = "Are all of your weights at least 0, and is one of them exactly 0?"
             "reaches 0 before it.",
             hint="Which comes first, 0.1 losing 0.01 a step, or 0.2 losing 0.1?",
         ),
+        "smallest of all": Wrong(
+            "The limit is taken from the smallest of all weights. It may grow: then its t is below 0, and you go "
+            "backwards. It may shrink slowly: then another one reaches 0 before it. All that shrink set limits, and "
+            "the least limit counts.",
+            hint="Which comes first, 0.1 losing 0.01 a step, or 0.2 losing 0.1?",
+        ),
+        "not divided": Wrong(
+            "Your t is the smallest of the shrinking weights itself. A step takes from each of them as much as its "
+            "direction says, not 1: divide by that, and then take the smallest.",
+            hint="A weight of 0.2 that loses 0.1 a step: after how many steps is it 0?",
+        ),
         "smallest over largest": Wrong(
             "The smallest weight is divided by the largest change. No weight is negative after such a step, but it is "
             "shorter than it might be: those two need not belong to the same key.",
@@ -204,6 +215,11 @@ def _(weights, direction, *, step="first", towards="along", result="weights"):
     return {"the step": t, "the change": t * direction}.get(result, weights + t * direction)
 
 
+def _limit_of_the_smallest(weights, direction):
+    i = weights.argmin()
+    return -weights[i] / direction[i]
+
+
 def _step(weights, direction, step):
     shrinks, grows = direction < 0, direction > 0
     if step == "one" or not shrinks.any():
@@ -220,6 +236,8 @@ def _step(weights, direction, step):
         "minus lost, last": lambda: -limits.max(),
         "steepest": lambda: limits[size.argmax()],
         "smallest weight": lambda: limits[weights[shrinks].argmin()],
+        "smallest of all": lambda: _limit_of_the_smallest(weights, direction),
+        "not divided": lambda: weights[shrinks].min(),
         "smallest over largest": lambda: weights.min() / np.abs(direction).max(),
     }.get(step, lambda: limits.min())()
 

@@ -33,30 +33,46 @@ def held_out_score(scores):
     return scores[half:, best].mean()
 
 
-def _scores(rng, n, n_heads):
-    """Scores in which every way to choose takes another head: six of them play a part, in random places."""
+def _scores(rng, n, n_heads, sunk):
+    """Scores in which every way to choose takes another head: six of them play a part, in random places.
+
+    With `sunk` the worst head is far below zero: by size it is the largest.
+    """
     half, texts = n // 2, np.arange(n)
     early = texts < half
-    odd_one = early & (texts == rng.integers(half))  # a text of the first half
+    odd = rng.integers(1, half)  # a text of the first half
+    odd_one = texts == odd
     heads = [
         np.where(early, 0.6, 0.3),  # the best of the first half
         np.where(early, 0.4, 0.72),  # of the rest
         np.where(early, 0.54, 0.64),  # of all
         np.where(odd_one, 1.4, np.where(early, 0.02, 0.2)),  # has the largest number of the first half
         np.where(odd_one, 0.0, np.where(early, 0.68, 0.4)),  # is ahead in most of its texts
-        np.where(texts == n - 1, 1.3, np.where(early, -0.2, 0.1)),  # is behind; at the end it has a large number
+        np.where(texts == n - 1, 1.3, np.where(early, -0.9 if sunk else -0.2, 0.1)),  # is behind; a large last number
     ]
-    heads += [np.where(early, 0.3, 0.5)] * (n_heads - 6)
-    columns = rng.permutation(np.array(heads)).T
+    more = [np.where(early, 0.3, 0.5)] * (n_heads - 6)
+    # Where there are more heads, one of them is the first, and one has the place that the best text has among texts.
+    # The best head's place is that of a text of the rest, too.
+    for_more = [0, odd] if more else []
+    free = rng.permutation([place for place in range(n_heads) if place not in for_more])
+    best = next(place for place in free if 0 < place < n - half)
+    places = [best, *(place for place in free if place != best), *for_more]
+    columns = np.array([*heads, *more])[np.argsort(places)].T
     return columns + 0.02 * rng.uniform(-1, 1, size=columns.shape)
 
 
 @held_out_score.probes
 def _(rng):
     # As many texts as heads, tall, wide, an odd number of texts.
-    sizes = [(6, 6), (8, 6), (7, 9), (9, 7)]
-    cases = [_scores(rng, n, n_heads) for n, n_heads in sizes]
-    return [*((s,) for s in cases), (cases[1].astype(np.float32),)]
+    sizes = [(6, 6), (8, 6), (7, 9), (9, 8)]
+    cases = [_scores(rng, *size, sunk) for size, sunk in zip(sizes, [True, False, True, False], strict=True)]
+    return [Probe((scores,), _TOO_LARGE) for scores in [*cases, cases[1].astype(np.float32)]]
+
+
+_TOO_LARGE = (
+    "Is a place too large? `argmax` of a whole table counts through all of its numbers. One mean for each head comes "
+    "first, `mean(axis=0)`."
+)
 
 
 @held_out_score.hard_probes
@@ -99,6 +115,11 @@ def _():
         "worst": Wrong(
             "The head with the *smallest* mean is chosen. Larger is better here.",
             hint="Which way does `argsort` sort, and which way does your comparison point?",
+        ),
+        "by size": Wrong(
+            "The scores are compared by their *size*, without their signs. Larger is better here: −4 is not larger "
+            "than −3, though its size is.",
+            hint="Which head is better, one that scores −4 or one that scores −3?",
         ),
         "by its place": Wrong(
             "No head is chosen: a fixed one is reported, the first. Let the first half of the texts decide.",
@@ -147,6 +168,7 @@ def _(scores, *, choose="by mean", report="on the rest", halves="first texts"):
         "by its largest": first.max(axis=0),
         "by most texts": np.bincount(first.argmax(axis=1), minlength=first.shape[1]),
         "worst": -first.mean(axis=0),
+        "by size": np.abs(first.mean(axis=0)),
         "by its place": np.zeros(1),
     }.get(choose, first.mean(axis=0))
     shown = {"on the same half": first, "on all": scores}.get(report, rest)[:, np.argmax(rated)]
@@ -170,6 +192,28 @@ def _(scores):
 )
 def _(scores):
     return scores[:, np.argmax(scores[:, : scores.shape[1] // 2].mean(axis=0))].mean()
+
+
+@held_out_score.mistake(
+    "mean of each text",
+    "Your means run over the heads, one for each *text*, and the place of the best text then serves as the place of a "
+    "head. The first axis counts texts: `mean(axis=0)` leaves one mean for each head.",
+    hint="How many means do you compare: as many as there are heads?",
+)
+def _(scores):
+    half = len(scores) // 2
+    return scores[half:, np.argmax(scores[:half].mean(axis=1))].mean()
+
+
+@held_out_score.mistake(
+    "a row for a column",
+    "The place of the head picks a *row*: `rest[best]` is a text, averaged over all heads. A head is a column, "
+    "`rest[:, best]`.",
+    hint="How many heads enter your last mean?",
+)
+def _(scores):
+    half = len(scores) // 2
+    return scores[half:][np.argmax(scores[:half].mean(axis=0))].mean()
 
 
 @held_out_score.mistake(

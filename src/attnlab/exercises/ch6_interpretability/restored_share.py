@@ -187,6 +187,30 @@ def _(clean, corrupted, patched, answer, other, *, exchanged):
     return (reached - floor) / (top - floor)
 
 
+@restored_share.choice_points(
+    brackets={
+        "none": Wrong(
+            "Both brackets are missing. A division comes before a subtraction: `p - k / c - k` is p − (k / c) − k. The "
+            "two differences come first, each in brackets.",
+            hint=_NOT_ZERO,
+        ),
+        "below alone": Wrong(
+            "The brackets above the fraction bar are missing. A division comes before a subtraction: `p - k / (c - k)` "
+            "divides k alone.",
+            hint=_NOT_ZERO,
+        ),
+        "above alone": Wrong(
+            "The brackets below the fraction bar are missing. A division comes before a subtraction: `(p - k) / c - k` "
+            "divides by c alone, and then takes k off the quotient.",
+            hint=_NOT_ZERO,
+        ),
+    }
+)
+def _(clean, corrupted, patched, answer, other, *, brackets):
+    c, k, p = (run[answer] - run[other] for run in (clean, corrupted, patched))
+    return {"none": p - k / c - k, "below alone": p - k / (c - k), "above alone": (p - k) / c - k}[brackets]
+
+
 @restored_share.mistake(
     "ratio",
     "The measure is the answer's logit *divided* by the other's. A logit has no zero of its own, and may be negative: "

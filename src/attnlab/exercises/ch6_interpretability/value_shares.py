@@ -213,6 +213,18 @@ def _(weights, values):
 
 
 @value_shares.mistake(
+    "two axes alone",
+    "`[:, None]` gives the sums their axis back where there are two axes, rows and keys: not for one row alone, and "
+    "not for a batch. `keepdims=True`, or `[..., None]`, works for any number of axes.",
+    hint="Which shape do the sums have for `weights` (n,), and which for `weights` (2, 3, n)?",
+)
+def _(weights, values):
+    carried = weights * np.linalg.norm(values, axis=-1)
+    total = carried.sum(axis=-1)[:, None]  # raises for a single row
+    return carried / np.where(total > 0, total, 1)
+
+
+@value_shares.mistake(
     "along the output",
     "This is how far each key's part points in the direction of the output, as a share of the output's length. It sums "
     "to 1, too, and it has a sign: another question. Asked for is how much each key carries, whatever its direction.",
