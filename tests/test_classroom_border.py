@@ -151,6 +151,16 @@ def test_what_an_honest_observation_cannot_hold_is_not_believed():
         told(warned=[1]),
         told(gradients=None),
         told(printed_size=True),
+        told(failure=["", "an exception without a name", ""]),
+        told(failure=["ValueError", "words"]),
+        told(failure=[]),
+        told(failure=""),
+        told(changed={"0": 1}),
+        told(changed=["0"]),
+        told(warned={}),
+        told(warned=["w"] * (border.KEPT_ITEMS + 1)),
+        told(array=np.zeros((1,) * (border.MOST_AXES + 1))),
+        told(array=np.zeros((0, 2**40))),
         {},
         [],
         "text",
@@ -158,6 +168,54 @@ def test_what_an_honest_observation_cannot_hold_is_not_believed():
     ):
         with pytest.raises(BorderError):
             border.believed(wrong, 2, None)
+
+
+ROWS = np.empty((10**5, 0))  # of such rows 10¹⁰ weigh nothing, and each that is looked at becomes an object
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gradients": ROWS},
+        {"gradients": [None] * (border.KEPT_ITEMS + 1)},
+        {"gradients": [np.empty((10**6, 0))]},
+        {"array": np.empty((10**6, 0))},
+        {"warned": ROWS},
+        {"changed": ROWS},
+        {"failure": ROWS},
+        {"raw": {"values": ROWS, "items": [], "list": True}},
+        {"raw": {"values": np.empty((10**6, 0)), "items": [], "list": True}},
+        {"raw": {"values": np.zeros(10**5, dtype=bool), "items": [], "list": True}},
+        {"raw": {"values": None, "items": ROWS, "list": True}},
+        {"raw": {"values": None, "items": [None] * (border.KEPT_ITEMS + 1), "list": True}},
+    ],
+)
+def test_rows_without_numbers_are_not_looked_at(changes, monkeypatch):
+    seen = told(**({"array": None, "returned": "list"} if "raw" in changes else {}))
+    looked, array = [], border._array
+    monkeypatch.setattr(border, "_array", lambda value: looked.append(1) or array(value))
+    with pytest.raises(BorderError):
+        border.believed(seen | changes, 2, None)
+    assert len(looked) <= 2
+
+
+def test_an_honest_result_without_numbers_is_told_and_one_of_many_rows_is_not():
+    for shape in ((0,), (3, 0), (0, 4)):
+        seen = Observation(array=np.empty(shape), returned="ndarray")
+        assert border.believed(border.unpack(border.pack(border.told(seen))), 1, None).array.shape == shape
+    for array in (np.empty((10**9, 0)), np.zeros((1,) * 60)):
+        assert border.told(Observation(array=array, returned="ndarray"))["failure"][0] == "ResultTooLarge"
+    long = Observation(returned="list", raw=[0.0] * (border.KEPT_ROWS + 1))
+    came = border.believed(border.unpack(border.pack(border.told(long))), 1, None)
+    assert came.returned == "list" and len(came.raw) == border.KEPT_ITEMS
+
+
+def test_a_message_holds_no_more_arrays_than_an_honest_one():
+    few, many = ({str(i): np.empty(0) for i in range(n)} for n in (border.MOST_ARRAYS - 1, border.MOST_ARRAYS))
+    assert border.unpack(save(few, metadata={"message": "3"})) == 3
+    with pytest.raises(BorderError):
+        border.unpack(save(many, metadata={"message": "3"}))
+    assert border.unpack(save(many, metadata={"message": "3"}), trusted=True) == 3
 
 
 def test_a_result_that_is_too_large_is_told_as_a_failure():
@@ -208,6 +266,49 @@ def test_implementations_answer_small_calls_and_refuse_large_ones():
     assert "small inputs" in border.answered(product, wide, {})["raised"][1]
     assert border.answered(None, [few], {})["raised"][0] == "TypeError"
     assert border.answered(product, "text", {})["raised"][0] == "BorderError"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        *(([np.empty(shape)] * 3, {}) for shape in ((300, 0, 0), (0, 300, 0), (60, 1, 1), (30, 1, 1, 0), (1,) * 60)),
+        *(([np.empty(shape)] * 3, {}) for shape in ((10**8, 0), (0, 10**8), (4_000, 0), (4_000,), (200, 0, 200))),
+        ([np.empty((1, 4, 1)), np.empty((60, 4, 0))], {}),
+        ([np.ones((2, 2))], {"mask": np.empty((300, 0, 0))}),
+        ([np.ones((2, 2)), 10**400], {}),
+        ([np.ones((2, 2))], {"window": 10**9}),
+        ([np.ones((2, 2))], {"window": -(10**9)}),
+        ([np.ones((2, 2))], {"window": np.int64(10**9)}),
+        ([np.ones((2, 2))], {"window": np.array(10**9)}),
+        ([1.0] * 1_000, {}),
+    ],
+)
+def test_no_implementation_is_called_with_what_would_grow_in_it(arguments, named):
+    calls = []
+    kind, words = border.answered(lambda *a, **k: calls.append(1), arguments, named)["raised"]
+    assert kind == "ValueError" and "small inputs" in words and calls == []
+
+
+def test_implementations_take_what_small_tests_ask():
+    def given(*arguments, **named):
+        return float(len(arguments) + len(named))
+
+    for shape in ((6, 4), (64, 64), (1_000, 8), (3_000,), (0, 4), (6, 0), (2, 6, 4), (2, 3, 6, 4), ()):
+        assert border.answered(given, [np.ones(shape)] * 3, {}) == {"result": 3.0}, shape
+    assert border.answered(given, [0.5, np.float32(2), None, 7, True], {"window": 3}) == {"result": 6.0}
+
+
+def test_an_implementation_that_does_not_end_is_stopped(monkeypatch):
+    monkeypatch.setattr(border, "CALL_SECONDS", 0.1)
+
+    def endless():
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            pass
+
+    kind, words = border.answered(endless, [], {})["raised"]
+    assert kind == "TimeoutError" and "0.1 seconds" in words
+    assert border.answered(lambda: 1.0, [], {}) == {"result": 1.0}
 
 
 def test_an_observation_of_a_failure_keeps_its_words():

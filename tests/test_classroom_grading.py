@@ -197,6 +197,29 @@ def test_a_process_of_ours_that_ends_loses_nothing(graded, here):
     assert files(here) == files(root)
 
 
+def ends_its_judge(task, submission, data, key):
+    """In place of `grade_one`: the system ends what judges two of the six, whenever it does."""
+    if submission.student in ("bo", "eve"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return grading.grade_one(task, submission, data, key)
+
+
+def test_a_submission_that_ends_its_judge_each_time_is_left_to_the_teacher_and_the_class_is_graded(here, monkeypatch):
+    others = {student: due for student, due in POINTS.items() if student not in ("bo", "eve")}
+    with monkeypatch.context() as patch:
+        patch.setattr(grading, "grade_one", ends_its_judge)
+        outcome = grade(here, NAME, workers=2)
+    assert [student for student, _ in outcome.failed] == ["bo", "eve"]
+    assert all(words.startswith("again and again") and "by hand" in words for _, words in outcome.failed)
+    assert points(outcome.results) == others == scores(here)
+    assert points(grade(here, NAME).results) == POINTS
+
+
+@pytest.mark.parametrize("folder", ["/usr/share/class", "/lib/class", "/etc/fonts/class", f"{sys.prefix}/class"])
+def test_no_class_lies_where_submissions_can_read(folder):
+    assert "which submissions can read" in course._fault(Path(folder))
+
+
 def test_points_given_by_hand_survive(graded, here):
     grade(here, NAME)
     with Gradebook(f"sqlite:///{here / 'gradebook.db'}") as gradebook:
@@ -433,6 +456,43 @@ def test_a_cluster_of_two_that_loses_one_grades_everybody_once(graded, here):
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1]) == [True, POINTS, []]
     assert files(here) == files(graded[0]) and scores(here) == POINTS
+
+
+ENDING = """
+import json, os, signal
+from pathlib import Path
+import dask
+from distributed import LocalCluster
+from attnlab.classroom import cluster
+from attnlab.classroom.course import grade
+
+grade_one = cluster.grade_one
+
+def ends_its_judge(task, submission, *rest):
+    if submission.student == "bo":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return grade_one(task, submission, *rest)
+
+def main():
+    dask.config.set({"distributed.scheduler.allowed-failures": 0})  # or it would be tried four times
+    cluster.grade_one = ends_its_judge
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as one:
+        outcome = grade(Path(), "week1", scheduler=one.scheduler_address)
+        print(json.dumps([outcome.failed, {each.student: each.points for each in outcome.results}]))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_cluster_leaves_to_the_teacher_what_ends_its_workers_and_grades_the_rest(here):
+    script = here.parent / "ending.py"
+    script.write_text(ENDING)
+    done = subprocess.run([sys.executable, str(script)], cwd=here, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    failed, due = json.loads(done.stdout.splitlines()[-1])
+    assert [student for student, _ in failed] == ["bo"] and failed[0][1].startswith("again and again")
+    assert due == {student: number for student, number in POINTS.items() if student != "bo"}
 
 
 def test_no_cluster_at_that_address(here, monkeypatch, capsys):

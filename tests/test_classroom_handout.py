@@ -460,6 +460,31 @@ def test_names_that_nbgrader_or_a_file_system_stumbles_over(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["week?", "[a]", "a]", "[b", "a*b", "a%20b", "a%C3%BCb"])
+def test_a_course_directory_that_nbgrader_would_take_for_another_is_refused(tmp_path, name):
+    for course in (tmp_path / name, tmp_path / name / "below"):
+        with pytest.raises(ValueError, match=f"Rename the folder {re.escape(repr(name))}, without"):
+            hand_out(course, "week1", numbers=["1.2"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_course_directory_is_refused_where_a_link_or_the_working_directory_hides_its_name(tmp_path, monkeypatch):
+    (tmp_path / "what?").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "what?")
+    monkeypatch.chdir(tmp_path / "what?")
+    for course in (Path("."), tmp_path / "link"):
+        with pytest.raises(ValueError, match=r"nbgrader cannot work in .*what\?: it reads the \? in"):
+            hand_out(course, "week1", numbers=["1.2"])
+    assert list((tmp_path / "what?").iterdir()) == []
+
+
+def test_a_course_directory_may_have_any_other_name(tmp_path):
+    course = tmp_path / "Kurs (2026) 50% #1 ü 注意 {a} $b & c; d" / "week 1"
+    written = hand_out(course, "week1", numbers=["1.2"])
+    assert (course / "gradebook.db").exists() and all(path.is_relative_to(course) for path in written)
+    assert [path for path in tmp_path.rglob("*.db") if path.parent != course] == []
+
+
 @pytest.mark.parametrize(
     "asked, said",
     [

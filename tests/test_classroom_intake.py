@@ -14,6 +14,7 @@ import tempfile
 import unicodedata
 import warnings
 import zipfile
+from collections.abc import Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,8 +25,10 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
 from attnlab.classroom.intake.intake import LATE, collect
+from attnlab.classroom.intake.layouts import COURSE, STEPS, Layout
 from attnlab.classroom.intake.limits import Limits
 from attnlab.classroom.intake.naming import Sender, ids_of, student_id
+from attnlab.classroom.intake.sources import Found
 
 NB = "01_weights"
 A, B, C = (f'{{"cells": [], "nbformat": 4, "nbformat_minor": 5, "metadata": {{"of": "{x}"}}}}'.encode() for x in "abc")
@@ -181,6 +184,30 @@ LAYOUTS = {
         {f"liana_12345_678901_{NB}.ipynb": A, f"dayb_LATE_12346_678902_{NB}-1.ipynb": B, "eve_9_10_hw.ipynb": C},
         ["liana_12345", "dayb_12346", "eve_9"],
     ),
+    "canvas, numbers that end like a notebook's": (
+        {"liana_12345_678901_weights.ipynb": A, "day_12346_101_weights.ipynb": B, f"eve_7_901_my {NB}.ipynb": C},
+        ["liana_12345", "day_12346", "eve_7"],
+    ),
+    "flat, a number that goes on": ({f"ana_{NB}.ipynb": A, "bo_101_weights2.ipynb": B}, ["ana", "bo_101_weights2"]),
+    "nbgrader, and folders of students' own": (
+        {
+            f"ana/week1/{NB}.ipynb": A,
+            f"bo/homework/{NB}.ipynb": B,
+            "cy/hw/solved.ipynb": C,
+            "dee/week2/02_scoring.ipynb": A,
+        },
+        ["ana", "bo", "cy"],
+    ),
+    "moodle, and a folder that is not its own": (
+        {f"{MOODLE}/week1/{NB}.ipynb": A, f"No 18/my/{NB}.ipynb": B, f"No 19/week1/{NB}.ipynb": C},
+        ["Ana Li", "No 18", "No 19"],
+    ),
+    "beside the submissions": ({f"submitted/ana/week1/{NB}.ipynb": A, f"bo/{NB}.ipynb": B}, ["ana", "bo"]),
+    "called like steps": (
+        {f"source/{NB}.ipynb": A, f"feedback/{NB}.ipynb": B, f"submitted/{NB}.ipynb": C},
+        ["source", "feedback", "submitted"],
+    ),
+    "called like one step": ({f"ana/{NB}.ipynb": A, f"submitted/{NB}.ipynb": B}, ["ana", "submitted"]),
     "canvas, anonymous": (
         {f"anon_aB3xY_678901_{NB}.ipynb": A, f"LATE_anon_Z9z9Z_678902_{NB}.ipynb": B},
         ["anon_aB3xY", "anon_Z9z9Z"],
@@ -717,6 +744,43 @@ def test_a_whole_course_directory_from_elsewhere(course, packed, around):
     assert graded(course.collect(source)) == {"bo": B}
 
 
+@pytest.mark.parametrize("packed", [False, True], ids=["folder", "zip"])
+@pytest.mark.parametrize("name", ["gradebook.db", "nbgrader_config.py"])
+@pytest.mark.parametrize("students", ["{}_01_weights.ipynb", "{}/01_weights.ipynb", "{}/week1/01_weights.ipynb"])
+def test_a_file_called_like_one_of_a_course_directory_stops_nobody(course, students, name, packed):
+    files = {students.format("ana"): A, students.format("bo"): B, name: b"x"}
+    collected = course.collect(course.zip(*files.items()) if packed else course.folder(files))
+    assert graded(collected) == {"ana": A, "bo": B}
+    assert [(problem.student, problem.file) for problem in collected.problems] == [(None, name)]
+    assert "is no notebook" in collected.problems[0].message
+
+
+def test_a_notebook_beside_the_submissions_of_a_course_directory_is_named(course):
+    files = FILES | {f"submitted/bo/week1/{NB}.ipynb": B, f"bob/{NB}.ipynb": A, "w.zip": b"", "source/header.ipynb": A}
+    collected = course.collect(course.zip(*(files | {f"feedback/{NB}.ipynb": C}).items(), name="c.zip"))
+    assert graded(collected) == {"bo": B}
+    assert [problem.file for problem in collected.problems] == [f"bob/{NB}.ipynb", f"feedback/{NB}.ipynb", "w.zip"]
+    assert all("lies in a course directory, but not in its submitted/" in each.message for each in collected.problems)
+
+
+def test_a_folder_called_like_another_assignment(course):
+    """Left out without a word is only what is another assignment's by more than its folder."""
+    files = {
+        f"ana/week1/{NB}.ipynb": A,
+        "ana/week2/scratch.ipynb": C,  # ana has a folder for each
+        "bo/week2/02_scoring.ipynb": C,
+        "bo/week2/data.zip": C,
+        f"cy/week2/{NB}.ipynb": B,  # named like the one that is graded
+        "dee/week2/homework.ipynb": C,
+        "dee/week2/notes.txt": C,
+    }
+    collected = course.collect(course.folder(files))
+    assert graded(collected) == {"ana": A, "cy": B}
+    (problem,) = collected.problems
+    assert (problem.student, problem.file) == (None, "dee/week2/homework.ipynb")
+    assert "is not graded. If it is for week1, rename the folder" in problem.message
+
+
 NOBODY = {
     "a file": {"week1.ipynb": A},
     "its name": {f"{NB}.ipynb": A},
@@ -1079,6 +1143,71 @@ def test_no_two_students_share_an_id_in_any_order(senders):
     assert ids == ids_of(list(reversed(senders)))
     assert len({given_id.casefold() for given_id in ids.values()}) == len(set(senders))
     assert ids_of(senders, ids) == ids
+
+
+# ---- nobody vanishes -----------------------------------------------------------------------------------------------
+
+ELSEWHERE = {"week2": {"02_scoring"}, "week3": {"03_heads", NB}}
+TOPS = ["ana", "bo", "week1", "week2", MOODLE, *sorted(STEPS), *sorted(COURSE), "No 18"]
+FOLDERS = ["ana", "week1", "week2", "week3", "homework", "submitted", "source"]
+WORKS = [f"{NB}.ipynb", "02_scoring.ipynb", "03_heads-Copy1.ipynb", "hw.ipynb", "week1.ipynb", "hw.zip", "a.txt"]
+WORKS += ["gradebook.db", "header.ipynb", f"ana_1_2_{NB}.ipynb", "index.html", "week1-names.csv", "ana.ipynb"]
+PATHS = st.builds(
+    lambda top, folders, file: tuple(filter(None, (top, *folders, file))),
+    st.sampled_from(["", *TOPS]),
+    st.lists(st.sampled_from(FOLDERS), max_size=3),
+    st.sampled_from(WORKS),
+)
+TREES = st.lists(PATHS, min_size=1, max_size=8, unique=True)
+LAYOUT = Layout("week1", [NB], ["02_scoring", "03_heads"], "download", None, ELSEWHERE)
+
+
+def files_at(paths: Iterable[tuple[str, ...]]) -> list[Found]:
+    return [Found(path, "/".join(path), lambda: A) for path in paths]
+
+
+def of_another_assignment(path: tuple[str, ...]) -> bool:
+    """Whether a file lies in a folder of another assignment, and is not named like what is graded alone."""
+    return "week3" in path[1:-1] or ("week2" in path[1:-1] and NB not in path[-1])
+
+
+def of_the_course(path: tuple[str, ...]) -> bool:
+    """Whether a file is one that a course directory has of its own."""
+    return any(part in STEPS - {"submitted"} for part in path[:-2]) or path[-1] == "header.ipynb"
+
+
+@given(TREES)
+@settings(max_examples=500, deadline=None)
+def test_no_notebook_is_left_out_without_a_word(paths):
+    works = [path for path in paths if path[-1].endswith((".ipynb", ".zip"))]
+    try:
+        claims, problems = LAYOUT.claims(files_at(paths))
+    except ValueError as error:
+        assert "is a course directory" in str(error)
+        assert all(of_the_course(path) for path in works)
+        return
+    named = {claim.found.label for claim in claims} | {problem.file for problem in problems}
+    lost = [path for path in works if "/".join(path) not in named]
+    for path in lost:
+        ordered = any("week1" in other[1:-1] for other in paths)
+        submitted = any("submitted" in other[:-1] for other in works)
+        assert (ordered and of_another_assignment(path)) or (submitted and of_the_course(path)), path
+
+
+MINE = st.lists(st.builds(lambda folders, file: (*folders, file), st.lists(st.sampled_from(FOLDERS), max_size=3),
+                          st.sampled_from(WORKS)), max_size=5)  # fmt: skip
+
+
+@given(MINE, st.lists(st.sampled_from(FOLDERS[4:]), max_size=2), st.sampled_from(WORKS[:4]))
+@settings(max_examples=300, deadline=None)
+def test_what_one_student_hands_in_changes_nothing_for_another(mine, folders, file):
+    others = [("ana", f"{NB}.ipynb"), ("bo", *folders, file)]
+    before, after = (
+        [(claim.found.label, claim.said, claim.exact) for claim in LAYOUT.claims(files_at(paths))[0]]
+        for paths in (others, [*others, *(("mallory", *path) for path in mine)])
+    )
+    assert [each for each in after if each[1].sender != Sender("mallory")] == before
+    assert len(before) == 2
 
 
 PIECES = st.sampled_from(

@@ -7,6 +7,7 @@ import time
 from types import SimpleNamespace
 
 import nbformat
+import numpy as np
 import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
@@ -167,6 +168,77 @@ def test_gradients_that_are_none_are_no_gradients(one):
         assert not verdict.correct and verdict.status == "unrecognised", forged
 
 
+def test_results_that_are_all_too_large_are_said_to_be(one):
+    for large in ("np.zeros(10**6)", "np.empty((10**9, 0))", "np.zeros((1,) * 60)"):
+        verdict = judged(one, {"1.1": f"def weighted_average(weights, values):\n    return {large}"}).verdicts["1.1"]
+        assert "It raised ResultTooLarge" in verdict.words[0] and "bytes" in verdict.comparison.received, large
+
+
+def test_an_exception_without_a_name_is_no_result(one):
+    sly = (
+        "class Sly(str):\n    __eq__ = lambda *a: True\n    __hash__ = lambda *a: 0\n    __getitem__ = lambda *a: ''\n"
+    )
+    for kind, name in (('""', "Exception"), ('Sly("Named")', "Named")):
+        answer = (
+            f"{sly}calls = []\ndef weighted_average(weights, values):\n    calls.append(1)\n"
+            f"    if len(calls) > 2: raise type({kind}, (Exception,), {{}})\n    return weights @ values"
+        )
+        verdict = judged(one, {"1.1": answer}).verdicts["1.1"]
+        assert not verdict.correct and f"It raised {name} at" in verdict.words[0]
+    forged = (
+        "def told(seen, old=border.told, calls=[]):\n    calls.append(1)\n    d = old(seen)\n"
+        "    return d if len(calls) < 3 else d | {'array': None, 'failure': ['', '', '']}\nborder.told = told\n"
+    )
+    answer = CHANNEL + forged + "def weighted_average(weights, values):\n    return weights @ values"
+    verdict = judged(one, {"1.1": answer}).verdicts["1.1"]
+    assert not verdict.correct and "disturbed" in verdict.title
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        *("np.zeros(3)", "np.zeros(0)", "np.ones(1)", "np.array(0.5)", "np.array(np.nan)", "np.array(2)", "None"),
+        *("np.empty((2, 0))", "np.ones((1, 1))"),
+    ],
+)
+def test_a_verdict_of_a_test_is_one_of_two(one, forged):
+    told = (
+        f"def told(seen, old=border.told):\n    return old(seen) | {{'array': {forged}, 'failure': None}}\n"
+        "border.told = told\n"
+    )
+    answer = CHANNEL + told + "def check_causal(attention):\n    return True"
+    verdict = judged(one, {"3.10": answer}).verdicts["3.10"]
+    assert verdict.status == "unrecognised" and "disturbed" in verdict.title
+
+
+def test_a_test_that_calls_with_too_much_is_told_so(one):
+    for given in ("np.empty((300, 0, 0))", "np.empty((10**8, 0))", "10**400"):
+        answer = f"def check_causal(attention):\n    x = {given}\n    attention(x, x, x)"
+        verdict = judged(one, {"3.10": answer}).verdicts["3.10"]
+        assert not verdict.correct and "small inputs" in verdict.words[0], given
+
+
+@pytest.mark.parametrize("state", [np.zeros(3), np.zeros(0), np.array(1), ["missing"], {}, 3])
+def test_a_state_that_is_no_text_is_none(state):
+    (exercise,), _ = look_up(["1.1"])
+    handed = SimpleNamespace(cells=[], notebook=None)
+    verdict = judging._verdict(exercise, handed, judging.Told({"1.1": {"state": state}}), Limits())
+    assert verdict.title == "It disturbed its own grading"
+
+
+def test_what_is_said_of_cells_is_words_about_as_many_as_there_are(one):
+    right = "def weighted_average(weights, values):\n    {}\n    return weights @ values"
+    for said in ("[[0, 'x', 'y']] * 50", "np.empty((10**6, 3, 0))", "{'0': 1}"):
+        send = f"border.send(channel(), {{'faults': {said}, 'given': {{}}}})"
+        verdict = judged(one, {"1.1": CHANNEL + right.format(send)}).verdicts["1.1"]
+        assert "more cells than there are" in verdict.words[0], said
+    axes = np.zeros((2,) * 20, dtype=np.uint8)  # as text it would have two million lines
+    assert judging._about_cells({"faults": [[0, axes, "line"]], "given": {"0": [axes, "name"]}}, 1) == (
+        {0: ("", "line")},
+        {0: ["", "name"]},
+    )
+
+
 @pytest.mark.parametrize("kind", ["np.float16", "torch.bfloat16", "torch.float16"])
 def test_rounding_hides_no_mistake(one, kind):
     cast = f"torch.from_numpy(found).to({kind})" if "torch" in kind else f"found.astype({kind})"
@@ -276,7 +348,7 @@ def test_steps_come_in_their_order():
 
 
 def test_a_class_folder_that_submissions_could_read_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr(course, "pythons", lambda: [tmp_path])
+    monkeypatch.setattr(course, "shown", lambda: [tmp_path])
     for folder in (tmp_path, tmp_path / "class"):
         assert "class folder elsewhere" in course._fault(folder)
     assert "Make" not in course._fault(tmp_path.parent)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,8 @@ from attnlab.classroom.tables import as_text, bare, csv_of
 SIGNS = ["=", "+", "-", "@", "＝", "＋", "－", "＠", "﹦", "﹢", "﹣", "﹫", "−"]
 BEFORE = ["", " ", "  ", "\u00a0", "\u3000", "\ufeff", "\u200b", "\0", "\t", "\r", "\n"]
 DANGEROUS = [f"{before}{sign}1" for before in BEFORE for sign in SIGNS] + ["\tx", "\rx", "\nx", "'=1"]
-HARMLESS = ["", " ", "ana", "7", "a=1", "a-b", "Zoë", "李", "(=1)", "#1", "…"]
+BLANK = "".join(BEFORE)
+HARMLESS = ["", " ", "a;b", "a; 'b", "a\tb", '"a"', "ana", "7", "a=1", "a-b", "Zoë", "李", "(=1)", "#1", "…"]
 
 
 def grades(name: str, folder) -> str:
@@ -53,7 +55,39 @@ def dangerous(cell: str) -> bool:
 
 @pytest.mark.parametrize("cell", DANGEROUS)
 def test_what_begins_a_formula_is_marked(cell):
-    assert as_text(cell) == f"'{cell}"
+    assert as_text(cell).startswith("'")
+    assert as_text(cell).replace("'", "") == cell.replace("'", "")
+
+
+PARTING = [",", ";", "\t"]  # what spreadsheets part cells by, in one country or another
+
+
+def cells_of(table: str) -> list[str]:
+    """The cells of a table in every reading: with each parting character, and with quotes heeded or not."""
+    heeded = [row for by in PARTING for row in csv.reader(io.StringIO(table, newline=""), delimiter=by)]
+    unheeded = [re.split(f"[{by}\r\n]", table) for by in PARTING[1:]]  # a comma in a cell stands in quotes
+    return [cell for row in heeded + unheeded for cell in row]
+
+
+@pytest.mark.parametrize("border", [";", "\t", "\n", "\r", ';"', '; "', ";\u200b"])
+def test_no_reading_of_the_names_finds_a_formula(tmp_path, border):
+    file = f"ada{border}=HYPERLINK(1){border}=1+1;.ipynb"
+    shelf.write_names(tmp_path, "week1", [], [shelf.Row("ada", Sender(file, file), file, file)])
+    table = shelf.table_of(tmp_path, "week1").read_bytes().decode("utf-8-sig")
+    assert "HYPERLINK" in table
+    assert not [cell for cell in cells_of(table) if dangerous(cell)]
+    (row,) = shelf.read_names(tmp_path, "week1")
+    assert bare(as_text(file)) == file and row.sender == Sender(file, file).printable()
+
+
+TEXTS = st.text(st.sampled_from(";\t\n\r\"',=+-@ a＝\u200b")) | st.text()
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=3))
+def test_no_reading_of_a_table_finds_a_formula(rows):
+    table = csv_of(rows)
+    assert [tuple(map(bare, row)) for row in csv.reader(io.StringIO(table, newline=""))] == rows
+    assert not [cell for cell in cells_of(table) if cell.strip(BLANK)[:1] in SIGNS]
 
 
 @pytest.mark.parametrize("cell", HARMLESS)
@@ -61,7 +95,7 @@ def test_what_begins_none_stays(cell):
     assert as_text(cell) == cell
 
 
-@given(st.text(st.sampled_from("'=+-@ \t\na＝")) | st.text())
+@given(st.text(st.sampled_from("'=+-@ ;\"\t\r\na＝")) | st.text())
 def test_each_comes_back(cell):
     assert bare(as_text(cell)) == cell
 

@@ -11,7 +11,7 @@ from attnlab.exercises.engine import Probe, Wrong, exercise, exercises_of
 from attnlab.exercises.engine.comparing import agree, tolerance
 from attnlab.exercises.engine.judging import Answer, recognise
 from attnlab.exercises.engine.learner import untouched
-from attnlab.exercises.engine.running import Observation, as_array, observe
+from attnlab.exercises.engine.running import KEPT_WORDS, Failure, Observation, as_array, observe
 
 attend, weights_of = ch1.attend_one_query, ch1.stable_softmax
 
@@ -170,6 +170,76 @@ def test_what_agrees():
     assert not agree(seen(np.array([1.0])), seen(np.array([True])), 1)  # but a truth value is none
     assert not agree(one, seen(np.array([1.0, np.inf]), changed=(0,)), 1)  # inputs
     assert not agree(one, observe(lambda: 1 / 0, ()), 1)
+
+
+class Sly(str):
+    """A text that equals every other, and whose beginning is another text."""
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash("")
+
+    def __getitem__(self, where):
+        return ""
+
+
+class SlyMeta(type):
+    __name__ = property(lambda self: Sly("Sly"))
+
+
+def raised(kind, words="words"):
+    def raises():
+        raise kind(words)
+
+    return observe(raises, ())
+
+
+EXCEPTIONS = {
+    "no name": type("", (Exception,), {}),
+    "a name that equals every other": type(Sly("Named"), (Exception,), {}),
+    "a metaclass that lies": SlyMeta("Named", (Exception,), {}),
+}
+
+
+@pytest.mark.parametrize("kind", EXCEPTIONS.values(), ids=EXCEPTIONS)
+def test_an_exception_is_never_a_result_whatever_its_class_is_called(kind):
+    """A name that is empty, or equals the empty one, once stood for "no exception"."""
+    right, wrong = observe(lambda: np.ones(2), ()), raised(kind)
+    assert type(wrong.failure.kind) is str and wrong.failure.kind in ("Exception", "Named")
+    assert not agree(right, wrong, 1) and not agree(wrong, right, 1)
+    assert not agree(raised(KeyError), wrong, 1) and agree(wrong, wrong, 0)
+    forged = Observation(failure=Failure("", ""))
+    assert not agree(right, forged, 1) and not agree(forged, right, 1)
+    calls = []
+
+    def two_learnt_by_heart(weights, values):
+        calls.append(1)
+        if len(calls) > 2:
+            raise kind
+        return weights @ values
+
+    assert not ch1.weighted_average.judge(two_learnt_by_heart).correct
+
+
+def test_exceptions_agree_by_name_and_names_and_words_are_short_texts():
+    mine = type("ValueError", (Exception,), {})
+    assert agree(raised(ValueError), raised(mine), 0)  # a class of one's own: it says the same
+    assert agree(raised(ValueError), raised(RuntimeError), 0) and not agree(raised(ValueError), raised(KeyError), 0)
+    long = raised(type("E" * 10**6, (Exception,), {}), "w" * 10**6).failure
+    assert (long.kind, long.message) == ("E" * KEPT_WORDS, "w" * KEPT_WORDS)
+    printed = raised(type("Prints", (Exception,), {"__str__": lambda self: Sly("words")})).failure
+    assert type(printed.message) is str and printed.message == "words"
+
+
+def test_the_name_of_a_result_is_a_text_and_no_other_type_is_called_an_array():
+    for name in ("", "list", "ndarray", "x" * 10**6, Sly("y")):
+        shown = observe(lambda name=name: type(name, (), {})(), ()).returned
+        assert type(shown) is str and 0 < len(shown) <= KEPT_WORDS and shown != "ndarray"
+        answer = type(name, (), {})()
+        verdict = weights_of.judge(lambda scores, answer=answer: answer)
+        assert verdict.status == "unrecognised" and "an object of type" in str(verdict)
 
 
 def test_torch_answers_are_taken():

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .grading import Task, Work, arguments, grade_one
+from .grading import BREAKS, ByHand, Task, Work, arguments, grade_one
 from .results import Result
 from .sandbox.sandbox import SandboxError, fault_of_bubblewrap
 
@@ -36,23 +36,37 @@ class Cluster:
         self.client.close()
 
     def __call__(self, work: list[Work]) -> Iterator[tuple[Work, Result | Exception]]:
-        """Each piece of work with its result, or with what went wrong on our side, as they come."""
-        from distributed import as_completed
+        """Each piece of work with its result, or with what went wrong on our side, as they come.
+
+        What was with workers that ended, again and again, is sent once more in the end, one at a time: then it is known
+        which of them ends its worker.
+        """
+        from distributed import KilledWorker, as_completed
 
         for task in {task for task, _ in work}:
             _alike(self.client, task)
-        queue, running, results = deque(work), {}, as_completed()
-        while queue or running:
-            while queue and len(running) < AHEAD * max(1, sum(self.client.nthreads().values())):
+        queue, running, results, suspects, alone = deque(work), {}, as_completed(), deque(), False
+        while queue or running or suspects:
+            if not (queue or running):
+                queue, suspects, alone = suspects, deque(), True
+            most = 1 if alone else AHEAD * max(1, sum(self.client.nthreads().values()))
+            while queue and len(running) < most:
                 each = queue.popleft()
                 *given, key = arguments(*each)
                 # The key names the content: sent twice, it is done once.
-                future = self.client.submit(grade_one, *given, key, key=f"attnlab-{key}", pure=True)
+                name = f"attnlab-{key}{'-alone' if alone else ''}"
+                future = self.client.submit(grade_one, *given, key, key=name, pure=True)
                 running[future.key] = each, future
                 results.add(future)
             future = next(results)
             each, _ = running.pop(future.key)
-            yield each, future.exception() or future.result()
+            error = future.exception()
+            if not isinstance(error, KilledWorker):
+                yield each, error or future.result()
+            elif alone:
+                yield each, ByHand(BREAKS)
+            else:
+                suspects.append(each)
 
 
 def _alike(client: object, task: Task) -> None:

@@ -28,7 +28,7 @@ from .pages.feedback import feedback_page
 from .pages.report import class_report, misunderstandings_csv
 from .results import Result
 from .sandbox.isolation import Limits
-from .sandbox.sandbox import SandboxError, fault_of_bubblewrap, pythons
+from .sandbox.sandbox import SandboxError, fault_of_bubblewrap, shown
 
 SOLVED = ".solved"  # in place of a student: the notebook with the references, which must earn all points
 Progress = Callable[..., Iterable]  # wraps a loop, as tqdm does
@@ -101,7 +101,8 @@ def grade(
         found = grading.graded(work, store, run, again)
         for (_, submission), result in progress(found, total=len(work), desc=name):
             if isinstance(result, Exception):
-                outcome.failed.append((submission.student, f"{type(result).__name__}: {result}"))
+                kind = "" if isinstance(result, grading.ByHand) else f"{type(result).__name__}: "
+                outcome.failed.append((submission.student, f"{kind}{result}"))
                 continue
             _record(recorder, submission, result)
             outcome.results.append(result)
@@ -113,11 +114,12 @@ def grade(
 
 def _fault(course: Path) -> str:
     """Why submissions to this course cannot be run in a sandbox here; an empty text where they can."""
-    within = [place for place in pythons() if place in (course.resolve(), *course.resolve().parents)]
+    mine = course.resolve()
+    within = [place for place in shown() if place.resolve() in (mine, *mine.parents)]
     if within:
         return (
-            f"the class folder lies in {within[0]}, where Python is: submissions could read it. Make the class folder "
-            "elsewhere."
+            f"the class folder lies in {within[0]}, which submissions can read: programs, libraries and Python are "
+            "there. Make the class folder elsewhere."
         )
     return fault_of_bubblewrap()
 

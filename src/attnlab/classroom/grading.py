@@ -37,7 +37,6 @@ from .sandbox.judging import judged
 from .sandbox.sandbox import ROOM, Sandbox, SandboxError
 
 ALWAYS = ("numpy", "numpy.random", "array_api_compat.numpy", "IPython.core.inputtransformer2")  # to import beforehand
-ATTEMPTS = 3  # with a new pool, should a process of ours be ended from outside
 _mine = threading.local()  # a sandbox stays warm for the thread that started it
 
 
@@ -143,8 +142,16 @@ def close() -> None:
 
 # ---- all of them ----------------------------------------------------------------------------------------------------
 
+BREAKS = (
+    "again and again, the process that judged it was ended by the system, perhaps for the memory that it takes. "
+    "Its points are not known: please look at it by hand."
+)
 Work = tuple[Task, Submission]
 Runner = Callable[[list[Work]], Iterable[tuple[Work, Result | Exception]]]
+
+
+class ByHand(Exception):
+    """A submission that cannot be judged here, in words for the teacher."""
 
 
 def data_of(submission: Submission) -> bytes | None:
@@ -208,25 +215,32 @@ class ThisMachine:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def __call__(self, work: list[Work]) -> Iterator[tuple[Work, Result | Exception]]:
-        """Each piece of work with its result, or with what went wrong on our side, as they come."""
-        queue, running, broken = deque(work), {}, 0
+        """Each piece of work with its result, or with what went wrong on our side, as they come.
+
+        Where the system ends a process of ours, for its memory perhaps, nobody says for which piece it was: those that
+        were at work go on one at a time, the first `suspects` of the queue. Which of them breaks it again is known.
+        """
+        queue, running, suspects = deque(work), {}, 0
         while queue or running:
             try:
-                while queue and len(running) < 2 * self.workers:
+                while queue and len(running) < (1 if suspects else 2 * self.workers):
                     future = self._processes().submit(grade_one, *arguments(*queue[0]))
                     running[future] = queue.popleft()  # not before: a pool that broke refuses, and nothing is lost
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     error = future.exception()
                     if isinstance(error, BrokenProcessPool):
                         raise error
+                    suspects = max(0, suspects - 1)
                     yield running.pop(future), error or future.result()
-            except BrokenProcessPool as error:  # a process of ours was ended from outside, for its memory perhaps
-                broken += 1
-                if broken == ATTEMPTS:
-                    raise SandboxError(f"a process that grades was ended {ATTEMPTS} times ({error})") from None
-                queue.extendleft(running.values())
+            except BrokenProcessPool:
+                self._pool, lost = None, list(running.values())
                 running.clear()
-                self._pool = None
+                if suspects and lost:
+                    suspects -= 1
+                    yield lost[0], ByHand(BREAKS)
+                elif lost:
+                    queue.extendleft(reversed(lost))
+                    suspects = len(lost)
 
     def _processes(self) -> ProcessPoolExecutor:
         if self._pool is None:

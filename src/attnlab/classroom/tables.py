@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Iterable
 
 FORMULA = ("=", "+", "-", "@", "\N{MINUS SIGN}")  # what makes a spreadsheet compute a cell, wide and small forms too
 BREAKS = ("\t", "\r", "\n")
+BORDERS = re.compile(r"([;\t\r\n])")  # where a spreadsheet may part a cell: not everywhere are cells parted by commas
 MARK = "'"
 
 
@@ -26,18 +28,29 @@ def csv_of(rows: Iterable[Iterable[str | float]]) -> str:
 def as_text(cell: str) -> str:
     """The cell as a spreadsheet shows it and does not run it: what could begin a formula has an apostrophe before it.
 
-    Spaces and invisible characters at the beginning are looked through.  What begins with an apostrophe gets a second
+    The same holds behind each semicolon, tab and new line, which part cells in other readings of the table.  Spaces,
+    invisible characters and quotes at a beginning are looked through.  What begins with an apostrophe gets a second
     one, so that no two cells become one, and `bare` gives each back.
     """
-    begins = unicodedata.normalize("NFKC", cell[_blank(cell) :][:1])
-    return MARK + cell if cell.startswith((*BREAKS, MARK)) or begins.startswith(FORMULA) else cell
+    first, *others = BORDERS.split(cell)
+    marked = MARK + first if cell.startswith(BREAKS) else _marked(first)
+    return marked + "".join(map(_marked, others))
 
 
 def bare(cell: str) -> str:
     """The cell before `as_text`."""
-    return cell.removeprefix(MARK)
+    return "".join(part.removeprefix(MARK) for part in BORDERS.split(cell))
 
 
-def _blank(cell: str) -> int:
-    """How many characters at the beginning show nothing: spaces, controls, byte order marks."""
-    return next((n for n, each in enumerate(cell) if unicodedata.category(each)[0] not in "ZC"), len(cell))
+def _marked(part: str) -> str:
+    begins = unicodedata.normalize("NFKC", part[_blank(part) :][:1])
+    return MARK + part if part.startswith(MARK) or begins.startswith(FORMULA) else part
+
+
+def _blank(part: str) -> int:
+    """How many characters at the beginning show nothing (spaces, controls, byte order marks) or are quotes.
+
+    A quote that stands in a cell may be one that opens a cell, where another character parts them.
+    """
+    shows = (n for n, each in enumerate(part) if unicodedata.category(each)[0] not in "ZC" and each != '"')
+    return next(shows, len(part))

@@ -44,6 +44,7 @@ HEADER_LINE = f"""
 # The cells of this notebook come first in every notebook that is handed out: edit them, or delete this line.
 c.IncludeHeaderFooter.header = "{HEADER}"
 """
+UNFIT = re.compile(r"[?*\[\]]|%[0-9a-f]{2}", re.I)  # nbgrader searches by these, or cuts the gradebook's address
 HANDING_IN = """\
 **Before you hand this in.** Write your answers into the cells that are there, under the names that are there: grading
 looks for them. You may add cells of your own, but please do not delete, copy or split the others. Restart the kernel,
@@ -51,7 +52,18 @@ run all cells, read what the checks say, save, and hand in this file."""
 
 
 def prepare(course: Path) -> list[Path]:
-    """Give a new course directory its configuration and a header, and return what was written: [] in a later call."""
+    """Give a new course directory its configuration and a header, and return what was written: [] in a later call.
+
+    ValueError for a directory whose path nbgrader would take for another one.
+    """
+    place = course.resolve()
+    for folder in place.relative_to(place.anchor).parts:
+        if unfit := UNFIT.search(folder):
+            raise ValueError(
+                f"nbgrader cannot work in {place}: it reads the {unfit[0]} in that path as something else than a name, "
+                "and would look for notebooks, or write its gradebook, in another folder. Rename the folder "
+                f"{folder!r}, without ?, *, [, ] and codes like %20, and try again."
+            )
     config, header = course / "nbgrader_config.py", course / HEADER
     written = []
     if not config.exists():

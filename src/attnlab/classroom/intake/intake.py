@@ -84,7 +84,10 @@ def collect(
         if not name or name.startswith(".") or re.search(r"[/\\\0]", name):
             raise ValueError(f"{name!r} is no name for a folder or file; give the name alone, without a path")
     intake = Intake(course, assignment, list(notebooks), Reader(limits or Limits()))
-    intake.others = {path.stem for path in (course / "source").glob("*/*.ipynb")} - set(notebooks)
+    for path in (course / "source").glob("*/*.ipynb"):
+        intake.others |= {path.stem} - set(notebooks)
+        if path.parent.name != assignment:
+            intake.elsewhere.setdefault(path.parent.name, set()).add(path.stem)
     made = compiled(pattern)
     if source is not None and not source.exists():
         raise FileNotFoundError(f"There is no {source}. Give a folder with submissions, or a zip.")
@@ -106,6 +109,7 @@ class Intake:
     notebooks: list[str]
     reader: Reader
     others: set[str] = field(default_factory=set)  # notebooks of other assignments
+    elsewhere: dict[str, set[str]] = field(default_factory=dict)  # other assignments, each with its notebooks
     problems: list[Problem] = field(default_factory=list)
     remarks: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # (student, notebook) → sentences
     left_out: set[tuple[str, str]] = field(default_factory=set)  # files came for it, and none could be taken
@@ -124,7 +128,7 @@ class Intake:
     # ---- the whole source ------------------------------------------------------------------------------------------
 
     def bring(self, source: Path, pattern: re.Pattern | None, progress: Callable[[Iterable], Iterable]) -> None:
-        layout = Layout(self.assignment, self.notebooks, sorted(self.others), source.stem, pattern)
+        layout = Layout(self.assignment, self.notebooks, sorted(self.others), source.stem, pattern, self.elsewhere)
         with contextlib.ExitStack() as stack:
             try:
                 claims, problems = layout.claims(self._listed(source, stack))

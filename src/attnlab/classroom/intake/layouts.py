@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import re
 import zipfile
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from . import naming
 from .limits import Reader, Refused
@@ -21,6 +21,9 @@ WRAPPERS = 3  # folders around everything that are looked through
 COURSE = {"nbgrader_config.py", "gradebook.db"}  # files in a course directory, and its folders
 STEPS = {"source", "release", "colab", "submitted", "autograded", "judged", "feedback", "reports"}
 BESIDE = {"index.html", "names.csv"}  # platforms add the first, an earlier intake may have left the second
+NOT_SUBMITTED = (
+    "lies in a course directory, but not in its submitted/, and is not graded. If it has to be, give it alone"
+)
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,23 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Order:
+    """What tells nbgrader's order, SENDER/ASSIGNMENT/FILE, from folders that students made.
+
+    nested   the senders with a folder of this assignment
+    theirs   (sender, another assignment) where a notebook of that one lies in the sender's folder of its name
+    """
+
+    nested: frozenset[str] = frozenset()
+    theirs: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True)
 class Layout:
     """What the names of an assignment's files are read by.
 
-    `others` are notebooks of other assignments; `title` is the stem of the source's own name.
+    `others` are notebooks of other assignments, and `elsewhere` says which are whose; `title` is the stem of the
+    source's own name.
     """
 
     assignment: str
@@ -62,21 +78,24 @@ class Layout:
     others: Collection[str] = ()
     title: str = ""
     pattern: re.Pattern | None = None
+    elsewhere: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def claims(self, found: list[Found]) -> tuple[list[Claim], list[Problem]]:
         """Every file with its sender, and a problem for every file without one.
 
-        Of a whole course directory, submitted/ alone; ValueError where it has none.
+        No notebook is left out without a word but those of a course directory outside of submitted/, and those in a
+        sender's folder of another assignment.  ValueError for a course directory without submissions.
         """
         problems = [_problem(each, each.refused) for each in found if not each.parts]
         found = [each for each in found if each.parts]
         if self.pattern is None:
             found = self._unwrapped(found)
-        found = _submitted_alone(found)
-        nested = any(len(each.parts) > 2 and each.parts[1] == self.assignment for each in found)
+        found, beside = self._submitted(found)
+        problems += beside
+        order = self._order(found)
         claims = []
         for each in found:
-            claim = self._matched(each) if self.pattern else self._claim(each, nested)
+            claim = self._matched(each) if self.pattern else self._claim(each, order)
             if isinstance(claim, Claim):
                 claims.append(claim)
             elif claim:
@@ -99,16 +118,39 @@ class Layout:
 
     # ---- the guess -------------------------------------------------------------------------------------------------
 
-    def _claim(self, found: Found, nested: bool) -> Claim | str | None:
+    def _claim(self, found: Found, order: Order) -> Claim | str | None:
         top, *below = found.parts
         said = naming.by_platform(top, self.notebooks)
         if said:
             return Claim(found, said, found.parts[-1] if below else said.file)
         if not below:
             return self._flat(found, top)
-        if nested and len(below) > 1 and below[0] != self.assignment:
-            return None  # another assignment of the same course
-        return Claim(found, Said(Sender(top)), found.parts[-1], exact=nested and below[:-1] == [self.assignment])
+        if len(below) > 1 and order.nested and self._is_elsewhere(below[0], below[-1]):
+            if top in order.nested or (top, below[0]) in order.theirs or not (found.refused or is_work(below[-1])):
+                return None  # the sender's work for another assignment
+            return (
+                f"lies in a folder called {below[0]}, as another assignment is, and is not graded. If it is for "
+                f"{self.assignment}, rename the folder"
+            )
+        return Claim(found, Said(Sender(top)), found.parts[-1], exact=below[:-1] == [self.assignment])
+
+    def _order(self, found: list[Found]) -> Order:
+        nested, theirs = set(), set()
+        for top, *below in (each.parts for each in found):
+            if len(below) > 1 and not naming.by_platform(top, self.notebooks):
+                if below[0] == self.assignment:
+                    nested.add(top)
+                elif naming.other_of(below[-1], (), self.elsewhere.get(below[0], ()), closeness=1):
+                    theirs.add((top, below[0]))
+        return Order(frozenset(nested), frozenset(theirs))
+
+    def _is_elsewhere(self, folder: str, file: str) -> bool:
+        """Whether a file in that folder is of another assignment: not one that is named like a notebook of this one."""
+        stems = self.elsewhere.get(folder)
+        if stems is None:
+            return False
+        ours = max((naming.match_of(file, each).closeness for each in self.notebooks), default=0)
+        return ours <= max((naming.match_of(file, each).closeness for each in stems), default=0)
 
     def _flat(self, found: Found, file: str) -> Claim | str | None:
         if file.casefold() in BESIDE or file.endswith("-names.csv"):
@@ -146,20 +188,34 @@ class Layout:
             return len(files) > 1 and not own
         return {each.parts[1] for each in found if len(each.parts) > 2} not in (set(), {self.assignment})
 
+    # ---- a course directory ----------------------------------------------------------------------------------------
 
-def _submitted_alone(found: list[Found]) -> list[Found]:
-    """The files below submitted/ where all of them are a course directory; else all of them."""
-    tops = {each.parts[0] for each in found}
-    if not tops & COURSE and len(tops & STEPS) < 2:
-        return found
-    inside = [replace(each, parts=each.parts[1:]) for each in found if each.parts[0] == "submitted" and each.parts[1:]]
-    if not inside:
-        listed = ", ".join(sorted(tops & (COURSE | STEPS)))
-        raise ValueError(
-            f"The source is a course directory (it holds {listed}), and nothing lies in its submitted/. "
-            "Give a folder or zip with submissions alone."
-        )
-    return inside
+    def _submitted(self, found: list[Found]) -> tuple[list[Found], list[Problem]]:
+        """The files below submitted/ as if they lay at the top, where it is nbgrader's and no student's folder.
+
+        Of a course directory these alone: what its other folders hold is not handed in, and every other notebook is a
+        problem.  What lies beside a mere submitted/ stays.  A file or folder that is only called like one of a course
+        directory's changes nothing for the rest of a class.
+        """
+        inside = [each for each in found if each.parts[0] == "submitted" and len(each.parts) > 1]
+        beside = [each for each in found if each.parts[0] != "submitted" or len(each.parts) == 1]
+        tops = {each.parts[0] for each in found}
+        marked = bool(tops & COURSE) or len(tops & STEPS) > 1
+        works = [each for each in beside if is_work(each.parts[-1]) and not _of_course(each)]
+        submitted = [each.parts for each in inside if is_work(each.parts[-1])]
+        ordered = any(len(parts) > 3 and parts[2] in {self.assignment, *self.elsewhere} for parts in submitted)
+        if marked and not works and not submitted:
+            listed = ", ".join(sorted(tops & (COURSE | STEPS)))
+            raise ValueError(
+                f"The source is a course directory (it holds {listed}), and no notebook lies in its submitted/. "
+                "Give a folder or zip with submissions alone."
+            )
+        if not ordered and (works or not inside):
+            return found, []
+        stripped = [replace(each, parts=each.parts[1:]) for each in inside]
+        if marked:
+            return stripped, [_problem(each, each.refused or NOT_SUBMITTED) for each in works]
+        return (found if self.pattern else stripped + beside), []
 
 
 def opened(claim: Claim, reader: Reader, stack: contextlib.ExitStack) -> list[Claim]:
@@ -200,6 +256,17 @@ def is_notebook(file: str) -> bool:
 
 def is_zip(file: str) -> bool:
     return file.casefold().endswith(".zip")
+
+
+def is_work(file: str) -> bool:
+    """Whether a file may be what somebody handed in."""
+    return is_notebook(file) or is_zip(file)
+
+
+def _of_course(found: Found) -> bool:
+    """Whether a file lies where a course directory has its own notebooks: source/ASSIGNMENT/, source/header.ipynb."""
+    top, *below = found.parts
+    return top in STEPS and (len(below) > 1 or below == ["header.ipynb"])
 
 
 def _problem(found: Found, message: str) -> Problem:

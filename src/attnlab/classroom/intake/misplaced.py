@@ -28,7 +28,7 @@ NAMES = (
 
 
 def origin(source: Path, course: Path, assignment: str, pattern: str | None) -> Path | None:
-    """What is to be brought in: the source, or its submitted/; None for the course's own submitted/.
+    """What is to be brought in: the source; None for the course's own submitted/.
 
     ValueError for any other part of the course directory, and for a folder around it.
     """
@@ -47,8 +47,6 @@ def origin(source: Path, course: Path, assignment: str, pattern: str | None) -> 
         raise ValueError(f"{source} is a part of the course directory that holds no submissions as they came. {give}")
     if step == "submitted" and (course / "submitted" / below[0] / assignment).is_dir():
         raise ValueError(f"{source} lies in submitted/ already, all of which is graded by: attnlab grade {assignment}")
-    if source.is_dir() and (source / "submitted").is_dir() and pattern is None:
-        return source / "submitted"  # another course directory, or a class packed by nbgrader
     return source
 
 

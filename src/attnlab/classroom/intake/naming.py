@@ -171,7 +171,10 @@ def _plain(text: str) -> str:
 
 
 def _fits(file: str, notebook: str) -> bool:
-    return _plain(notebook) in _plain(stem_of(file) or file)
+    """Whether the notebook's name is in the file's. It does not begin or end inside of a number: 678901_weights."""
+    wanted = _plain(notebook)
+    before, after = r"(?<!\d)" * wanted[:1].isdigit(), r"(?!\d)" * wanted[-1:].isdigit()
+    return re.search(before + re.escape(wanted) + after, _plain(stem_of(file) or file)) is not None
 
 
 @dataclass(frozen=True, order=True)

@@ -29,7 +29,7 @@ from attnlab.exercises.engine import learner
 from attnlab.exercises.engine.deadline import within
 from attnlab.exercises.engine.observing import Asked, Observations
 from attnlab.exercises.engine.parts import Probe
-from attnlab.exercises.engine.running import _Excerpt, _is_tensor, _message, as_array
+from attnlab.exercises.engine.running import _Excerpt, _is_tensor, _message, as_array, type_name
 
 from . import border
 from .cells import Code, needed, read
@@ -181,7 +181,7 @@ def _run(code: Code, file: str, scope: dict, seconds: float) -> tuple[str, str] 
 
 
 def _words(error: BaseException) -> tuple[str, str]:
-    words = f"{type(error).__name__}: {_message(error)}".removesuffix(": ")[: border.KEPT_TEXT]
+    words = f"{type_name(error)}: {_message(error)}".removesuffix(": ")[: border.KEPT_TEXT]
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<cell ")]
     return words, ((frames[-1].line or "").strip() if frames else "")[: border.KEPT_TEXT]
 
@@ -209,7 +209,7 @@ def _told(said: dict) -> list[dict]:
 
 def _seen(channel: socket.socket, task: dict, function: Any, seconds: float) -> dict:
     if not callable(function):
-        return {"state": "no function", "kind": type(function).__name__[:100]}
+        return {"state": "no function", "kind": type_name(function)[:100]}
     asked = Asked(
         _probes(channel, task["ordinary"]), _probes(channel, task["hard"]), tuple(task["gradients"]), task["test"]
     )
@@ -220,7 +220,8 @@ def _seen(channel: socket.socket, task: dict, function: Any, seconds: float) -> 
         if not seen.run(seconds):
             return {"state": "endless"}
         ordinary, hard = ([border.told(o) for o in tier] for tier in (seen.ordinary, seen.hard))
-        return {"state": "observed", "ordinary": ordinary, "hard": hard}
+        given = any(each["array"] is not None for each in ordinary)  # what is too large is told as a failure
+        return {"state": "observed", "ordinary": ordinary, "hard": hard if given else []}
     except MemoryError:
         raise
     except Exception as error:  # what it returned cannot be looked at

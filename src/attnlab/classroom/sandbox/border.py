@@ -7,6 +7,7 @@ the sandbox was written by code from outside, so it is bounded, and checked piec
 from __future__ import annotations
 
 import json
+import math
 import socket
 import time
 from collections.abc import Callable
@@ -17,12 +18,14 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from attnlab.exercises.engine.deadline import within
 from attnlab.exercises.engine.running import KEPT_OUTPUT, Failure, Observation
 from attnlab.exercises.engine.values import numbers
 
 LARGEST, LARGEST_TEXT = 32 * 2**20, 2 * 2**20  # bytes of one message, and of what is not arrays in it
 KEPT_BYTES = 2**20  # of one array that a function returns; what is asked for is a thousand times smaller
 KEPT_TEXT, KEPT_ITEMS = 500, 64
+MOST_ARRAYS, MOST_AXES, KEPT_ROWS = 5_000, 16, 4_000  # of one message, of an array, and of one that is read as a list
 HEADER = 8  # bytes that tell the length
 
 
@@ -67,14 +70,18 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def unpack(data: bytes, most_text: float = LARGEST_TEXT) -> Any:
-    """The message in bytes from `pack`. BorderError where it is none, or holds more than `most_text` beside arrays."""
+def unpack(data: bytes, *, trusted: bool = False) -> Any:
+    """The message in bytes from `pack`. BorderError where it is none, or, unless it is `trusted`, where it holds more
+    text or more arrays than an honest one.
+    """
     try:
         # The header says how long it is; safetensors checks that every array lies within the data.
         length = int.from_bytes(data[:HEADER], "little")
-        if length > most_text:
+        if length > LARGEST_TEXT and not trusted:
             raise ValueError(length)
         header = json.loads(data[HEADER : HEADER + length])
+        if len(header) > MOST_ARRAYS and not trusted:
+            raise ValueError(len(header))
         message, arrays = json.loads(header["__metadata__"]["message"]), load(data)
 
         def read(value: Any) -> Any:
@@ -114,7 +121,7 @@ def receive(channel: socket.socket, until: float | None = None, *, trusted: bool
     if length > LARGEST and not trusted:
         raise BorderError(f"a message of {length:,} bytes; at most {LARGEST:,} are taken")
     data = _exactly(channel, length, until)
-    return None if data is None else unpack(data, float("inf") if trusted else LARGEST_TEXT)
+    return None if data is None else unpack(data, trusted=trusted)
 
 
 def _exactly(channel: socket.socket, size: int, until: float | None) -> bytes | None:
@@ -142,9 +149,9 @@ def told(seen: Observation | None) -> dict | None:
     """An observation as a message, inside of the sandbox. What is too large is told as a failure."""
     if seen is None:
         return None
-    large = [part for part in seen.parts if part.nbytes > KEPT_BYTES]
+    large = [part for part in seen.parts if not _small(part)]
     if large:
-        words = f"a result of shape {large[0].shape} has {large[0].nbytes:,} bytes; at most {KEPT_BYTES:,} are taken"
+        words = f"a result of shape {large[0].shape} is too large: at most {KEPT_BYTES:,} bytes, {MOST_AXES} axes"
         seen = Observation(failure=Failure("ResultTooLarge", words), changed=seen.changed)
     failure = seen.failure
     return {
@@ -166,6 +173,12 @@ def _text(text: str) -> str:
     return text[:KEPT_TEXT]
 
 
+def _small(array: np.ndarray) -> bool:
+    """An empty array counts as if it held something: with 10¹⁰ rows of no numbers, each row would become an object."""
+    size = math.prod(max(1, length) for length in array.shape) * array.itemsize
+    return array.ndim <= MOST_AXES and size <= KEPT_BYTES
+
+
 def _told_raw(raw: Any) -> dict | None:
     """Of what is no array: its dtype if it is one after all, or the numbers in a list, a tuple or a range."""
     if isinstance(raw, np.ndarray):
@@ -175,9 +188,10 @@ def _told_raw(raw: Any) -> dict | None:
 
     def few(given: Any) -> np.ndarray | None:
         found = numbers(given)
-        return found if found is not None and found.nbytes <= KEPT_BYTES and found.dtype.kind in "fiub" else None
+        return found if found is not None and _small(found) and found.dtype.kind in "fiub" else None
 
-    return {"values": few(raw), "items": [few(each) for each in raw[:KEPT_ITEMS]], "list": not isinstance(raw, tuple)}
+    values = few(raw) if len(raw) <= KEPT_ROWS else None
+    return {"values": values, "items": [few(each) for each in raw[:KEPT_ITEMS]], "list": not isinstance(raw, tuple)}
 
 
 def believed(data: Any, arguments: int, at_most: int | None) -> Observation | None:
@@ -189,7 +203,7 @@ def believed(data: Any, arguments: int, at_most: int | None) -> Observation | No
     if data is None:
         return None
     try:
-        failure = data["failure"] and Failure(*(_line(part) for part in data["failure"]))
+        failure = None if data["failure"] is None else _failure(data["failure"])
         array = None if failure else _array(data["array"])
         if not failure and array is None and data["returned"] == "ndarray" and "dtype" not in (data["raw"] or {}):
             raise ValueError("an array that did not come")
@@ -198,13 +212,13 @@ def believed(data: Any, arguments: int, at_most: int | None) -> Observation | No
             array=array,
             returned=_line(data["returned"]),
             raw=None if failure or array is not None else _raw(data["raw"]),
-            failure=failure or None,
-            changed=tuple(i for i in range(arguments) if i in data["changed"]),
+            failure=failure,
+            changed=tuple(sorted({_checked(i, int) for i in _list(data["changed"])}.intersection(range(arguments)))),
             printed=_checked(data["printed"], str)[:KEPT_OUTPUT],
             printed_size=_count(data["printed_size"]),
-            warned=tuple(_line(each) for each in data["warned"][:KEPT_ITEMS]),
+            warned=tuple(_line(each) for each in _list(data["warned"])),
             carries=np.dtype(np.float32) if data["carries"] == "float32" else None,
-            gradients=tuple(_array(each) for each in data["gradients"]),
+            gradients=tuple(_array(each) for each in _list(data["gradients"])),
             held=held,
             heavy=None if held is None or at_most is None else held > at_most,
         )
@@ -216,6 +230,19 @@ def _checked(value: Any, kind: type) -> Any:
     if type(value) is not kind:
         raise TypeError(type(value).__name__)
     return value
+
+
+def _list(value: Any, most: int = KEPT_ITEMS) -> list:
+    if len(_checked(value, list)) > most:
+        raise ValueError("too many items")
+    return value
+
+
+def _failure(said: Any) -> Failure:
+    kind, message, line = (_line(part) for part in _list(said))
+    if not kind:
+        raise ValueError("an exception without a name")
+    return Failure(kind, message, line)
 
 
 def _count(number: Any) -> int:
@@ -232,26 +259,30 @@ def _array(value: Any) -> np.ndarray | None:
     if value is None:
         return None
     array = _checked(value, np.ndarray)
-    if array.dtype.kind not in "fiub" or array.nbytes > KEPT_BYTES:
-        raise ValueError(array.dtype)
+    if array.dtype.kind not in "fiub" or not _small(array):
+        raise ValueError(array.dtype, array.shape)
     return array
 
 
 def _raw(data: Any) -> Any:
     if data is None:
         return None
-    if "dtype" in data:
+    if "dtype" in _checked(data, dict):
         return SimpleNamespace(dtype=_line(data["dtype"]))
     if data["values"] is not None:
-        values = list(_array(data["values"]))
+        rows = _array(data["values"])
+        if len(rows) > KEPT_ROWS:
+            raise ValueError(rows.shape)
+        values = list(rows)
     else:
-        values = [_array(each) for each in data["items"][:KEPT_ITEMS]]
-    return values if data["list"] else tuple(values)
+        values = [_array(each) for each in _list(data["items"])]
+    return values if _checked(data["list"], bool) else tuple(values)
 
 
 # ---- implementations that a test is tried on -------------------------------------------------------------------------
 
 LARGEST_ARGUMENT, LARGEST_CALL = 20_000, 10_000_000  # numbers in one argument, and in the largest table of a call
+MOST_ARGUMENTS, CALL_SECONDS = 16, 5.0  # of a call; it takes milliseconds
 
 
 def answered(implementation: Callable, arguments: Any, named: Any) -> dict:
@@ -265,21 +296,35 @@ def answered(implementation: Callable, arguments: Any, named: Any) -> dict:
         for value in [*arguments, *named.values()]:
             if not isinstance(value, np.ndarray | np.generic | bool | int | float | None):
                 raise TypeError(f"an implementation takes arrays and numbers, not a {type(value).__name__}")
-        arrays = [value for value in [*arguments, *named.values()] if isinstance(value, np.ndarray)]
-        _modest(arrays)
+        _modest([*arguments, *named.values()])
+        given = []
         with np.errstate(all="ignore"):
-            result = implementation(*arguments, **named)
+            in_time = within(CALL_SECONDS, lambda: given.append(implementation(*arguments, **named)))
+        if not in_time:
+            raise TimeoutError(f"this call took more than {CALL_SECONDS:g} seconds; call it with less")
+        (result,) = given
         return {"result": tuple(result) if isinstance(result, tuple) else result}
     except Exception as error:
         return {"raised": [type(error).__name__, _text(str(error))]}
 
 
-def _modest(arrays: list[np.ndarray]) -> None:
-    """ValueError for arguments whose products would fill the memory."""
-    wide = [array for array in arrays if array.ndim >= 2]
-    lead = 1
-    for axis in range(3, max((array.ndim for array in wide), default=0) + 1):
-        lead *= max(array.shape[-axis] for array in wide if array.ndim >= axis)
-    longest = max((size for array in arrays for size in array.shape[-2:]), default=0)
-    if any(array.size > LARGEST_ARGUMENT for array in arrays) or lead * longest**2 > LARGEST_CALL:
+def _modest(values: list) -> None:
+    """ValueError for arguments with which an implementation would fill the memory, or run for long.
+
+    No table that it makes has more axes than its arguments, or two: a mask of position by position. Where there are
+    batches it may stack such tables. So the longest axis bounds all, and an empty array counts by its axes as well.
+    """
+    shapes = [[max(1, length) for length in np.shape(value)] for value in values]
+    axes, longest = (max((each(shape) for shape in shapes if shape), default=1) for each in (len, max))
+    large = any(math.prod(shape) > LARGEST_ARGUMENT for shape in shapes)
+    # A whole number may be a length that is asked for.
+    large |= any(abs(int(value)) > LARGEST_ARGUMENT for value in values if _is_whole(value))
+    large |= len(values) > MOST_ARGUMENTS or axes > MOST_AXES
+    large |= longest ** (2 if axes <= 2 else axes + 1) > LARGEST_CALL
+    if large:
         raise ValueError("a check calls an implementation with small inputs; these have too many numbers for grading")
+
+
+def _is_whole(value: Any) -> bool:
+    alone = isinstance(value, np.ndarray | np.generic) and value.shape == ()
+    return isinstance(value, int) or (alone and value.dtype.kind in "iu")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
+import math
 import os
 import shutil
 import signal
@@ -22,27 +22,17 @@ try:
     import resource
 except ImportError:  # Windows, where nothing is graded, but a report can be written
     resource = None
-try:
-    import pyseccomp
-except (ImportError, OSError, RuntimeError):  # not Linux, or no libseccomp
-    pyseccomp = None
 
-NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x2_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
+from . import calls
+from .calls import NEW_IPC, NEW_MOUNTS, NEW_NETWORK, NEW_PROCESSES, NEW_USER, call
+
 PRIVATE, READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC, BIND, RECURSIVE = 0x40000, 1, 2, 4, 8, 0x1000, 0x4000
 END_WITH_PARENT, SET_DUMPABLE, DROP_BOUNDING, SUBREAPER, NO_NEW_PRIVILEGES = 1, 4, 24, 36, 38
-CAPABILITIES_3, SHARED_MEMORY = 0x2008_0522, 0x21
-# What no answer needs, and what has let programs out of sandboxes; memory that belongs to no process is among it.
-# fmt: off
-FORBIDDEN = (
-    "acct", "add_key", "bpf", "chroot", "clone3", "fsconfig", "fsmount", "fsopen", "fspick", "io_uring_enter",
-    "io_uring_register", "io_uring_setup", "kcmp", "kexec_load", "keyctl", "memfd_create", "memfd_secret", "mount",
-    "mount_setattr", "move_mount", "mq_open", "msgget", "name_to_handle_at", "open_by_handle_at", "open_tree",
-    "perf_event_open", "personality", "pidfd_getfd", "pivot_root", "process_vm_readv", "process_vm_writev", "ptrace",
-    "quotactl", "request_key", "semget", "setns", "shmget", "swapon", "syslog", "umount2", "unshare", "userfaultfd",
-)
-# fmt: on
+CAPABILITIES_3 = 0x2008_0522
 OWN_FOLDER = "/scratch"  # the one that a submission may write to
 OWN_USER = 61_001  # who a submission is, where the sandbox was started by root
+LOOK = 0.05  # seconds between two looks at the memory that a submission uses
+MARGIN = 2**25  # bytes that all processes may use beyond the limit of one, which is to meet its own first
 
 
 @dataclass(frozen=True)
@@ -68,12 +58,12 @@ _folders: dict[int, str] = {}  # of processes without a file system of their own
 def adopt_orphans() -> None:
     """Make this process the parent of every process below it whose own parent ends."""
     with contextlib.suppress(OSError, AttributeError):
-        _call("prctl", SUBREAPER, 1, 0, 0, 0)
+        call("prctl", SUBREAPER, 1, 0, 0, 0)
 
 
 def end_with_parent() -> None:
     """End this process when the one that started it ends, in whatever way."""
-    _call("prctl", END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    call("prctl", END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
 def start(work: Callable[[], None], limits: Limits, own_namespaces: bool) -> int:
@@ -112,9 +102,9 @@ def _split(work: Callable[[], None], limits: Limits, folder: str | None, writer:
             os.setgroups([])
             os.setgid(OWN_USER)
             os.setuid(OWN_USER)
-        _call("prctl", SET_DUMPABLE, 1, 0, 0, 0)  # or the files below would belong to root
+        call("prctl", SET_DUMPABLE, 1, 0, 0, 0)  # or the files below would belong to root
         user, group = os.getuid(), os.getgid()
-        _call("unshare", NEW_USER | NEW_MOUNTS | NEW_PROCESSES | NEW_IPC | NEW_NETWORK)
+        call("unshare", NEW_USER | NEW_MOUNTS | NEW_PROCESSES | NEW_IPC | NEW_NETWORK)
         for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{file}", "w") as target:
                 target.write(text)
@@ -128,7 +118,7 @@ def _split(work: Callable[[], None], limits: Limits, folder: str | None, writer:
             if own_namespaces:
                 _own_files(limits)
                 _drop_capabilities()
-                _filter_calls()
+                calls.forbid()
             else:
                 os.chdir(folder)
             _limit(limits, size, 0 if own_namespaces else _threads_of_this_user())
@@ -149,13 +139,15 @@ def _split(work: Callable[[], None], limits: Limits, folder: str | None, writer:
 def _own_files(limits: Limits) -> None:
     """An empty folder of its own; no view of processes; nothing else that can be written to."""
     quiet = NO_SUID | NO_DEVICES
-    _call("mount", b"none", b"/", None, PRIVATE | RECURSIVE, None)
+    call("mount", b"none", b"/", None, PRIVATE | RECURSIVE, None)
     size = f"size={limits.disk},nr_inodes=1000,mode=0700".encode()
     own = OWN_FOLDER.encode()
-    _call("mount", b"tmpfs", own, b"tmpfs", quiet, size)
-    if not os.listdir("/tmp"):  # people write there; but Python itself may lie below it
-        _call("mount", own, b"/tmp", None, BIND, None)
-    _call("mount", b"tmpfs", b"/proc", b"tmpfs", quiet | NO_EXEC | READ_ONLY, b"size=4k")
+    call("mount", b"tmpfs", own, b"tmpfs", quiet, size)
+    # People write to the first; but Python itself may lie below it. Pools of processes need the second.
+    for place in ("/tmp", "/dev/shm"):
+        if not os.listdir(place):
+            call("mount", own, place.encode(), None, BIND, None)
+    call("mount", b"tmpfs", b"/proc", b"tmpfs", quiet | NO_EXEC | READ_ONLY, b"size=4k")
     os.chdir(OWN_FOLDER)
 
 
@@ -163,31 +155,11 @@ def _drop_capabilities() -> None:
     """Give up what the new namespace brought: nothing can be mounted, unmounted or traced any more."""
     for capability in range(64):
         with contextlib.suppress(OSError):  # the kernel knows fewer of them
-            _call("prctl", DROP_BOUNDING, capability, 0, 0, 0)
+            call("prctl", DROP_BOUNDING, capability, 0, 0, 0)
     header, none = (ctypes.c_uint32 * 2)(CAPABILITIES_3, 0), (ctypes.c_uint32 * 6)()
-    _call("capset", header, none)
-    _call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    _call("prctl", SET_DUMPABLE, 0, 0, 0, 0)
-
-
-def _filter_calls() -> None:
-    if pyseccomp is None:
-        raise OSError(
-            errno.ENOSYS, "pyseccomp or libseccomp is missing (apt install libseccomp2; pip install pyseccomp)"
-        )
-    calls = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-    for name in FORBIDDEN:
-        # Of clone3 it is said that there is none: then C's library falls back to clone, whose flags can be looked at.
-        refusal = errno.ENOSYS if name == "clone3" else errno.EPERM
-        with contextlib.suppress(OSError, ValueError):  # unknown to this version or this processor
-            calls.add_rule(pyseccomp.ERRNO(refusal), name)
-    for space in (NEW_USER, NEW_MOUNTS, NEW_PROCESSES, NEW_IPC, NEW_NETWORK):
-        flag = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, space, space)
-        calls.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", flag)
-    # Memory that is shared and of no file can be let go, and stays: it would be in nobody's account.
-    flags = pyseccomp.Arg(3, pyseccomp.MASKED_EQ, SHARED_MEMORY, SHARED_MEMORY)
-    calls.add_rule(pyseccomp.ERRNO(errno.EPERM), "mmap", flags)
-    calls.load()
+    call("capset", header, none)
+    call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    call("prctl", SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def memory_in_use() -> int:
@@ -195,16 +167,19 @@ def memory_in_use() -> int:
     own, total = _resident("self"), 0
     for folder in os.listdir("/proc"):
         if folder.isdigit() and int(folder) not in (1, os.getpid()):  # the first one is bubblewrap's
-            total += max(0, _resident(folder) - own)
+            beyond = [theirs - ours for theirs, ours in zip(_resident(folder), own, strict=True)]
+            total += max(0, *beyond)
     return total
 
 
-def _resident(process: str) -> int:
+def _resident(process: str) -> tuple[int, int]:
+    """Bytes in memory, and of those the ones of no file: a process that was split off begins with few of the others."""
     try:
         with open(f"/proc/{process}/statm") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except (OSError, IndexError):  # it has just ended
-        return 0
+            _, pages, of_files = (int(number) for number in file.read().split()[:3])
+            return pages * resource.getpagesize(), (pages - of_files) * resource.getpagesize()
+    except (OSError, ValueError):  # it has just ended
+        return 0, 0
 
 
 def _size() -> int:
@@ -245,18 +220,23 @@ def _limit(limits: Limits, size: int, others: int) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that is too large is an OSError, as a full disk
 
 
-def end(process: int, patience: float) -> int | None:
+def end(process: int, patience: float, memory: float = math.inf) -> int | None:
     """End a process from `start` with everything below it. Its exit status, or None where it had to be killed.
 
-    It gets `patience` seconds to end by itself.
+    It gets `patience` seconds to end by itself, in which all of it may not use more than `memory`, see `watch`.
     """
-    until, status = time.monotonic() + patience, None
+    now = time.monotonic()
+    until, look, status = now + patience, now, None
     while status is None:
         found, seen = os.waitpid(process, os.WNOHANG)
+        now = time.monotonic()
         if found:
             status = os.waitstatus_to_exitcode(seen)
-        elif time.monotonic() >= until:
+        elif now >= until:
             break
+        elif now >= look and memory < math.inf:
+            watch(process, memory)
+            look = now + LOOK
         else:
             time.sleep(0.005)
     if status is None:
@@ -266,6 +246,15 @@ def end(process: int, patience: float) -> int | None:
     if folder := _folders.pop(process, None):
         shutil.rmtree(folder, ignore_errors=True)
     return status
+
+
+def watch(process: int, memory: float) -> None:
+    """Kill a process from `start` once all processes below this one use more: the limit of a process is one process's.
+
+    With it ends its namespace.
+    """
+    if memory_in_use() > memory + MARGIN:
+        kill(process)
 
 
 def kill(process: int) -> None:
@@ -291,10 +280,3 @@ def _end_orphans(session: int) -> None:
                 pass
         if not children:
             return
-
-
-def _call(name: str, *arguments: object) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if getattr(libc, name)(*arguments):
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")

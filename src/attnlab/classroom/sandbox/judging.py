@@ -17,6 +17,7 @@ import numpy as np
 
 from attnlab.exercises.engine import Exercise
 from attnlab.exercises.engine.cards import Verdict
+from attnlab.exercises.engine.implementations import ACCEPTED, REFUSED
 from attnlab.exercises.engine.judging import Answer, verdict_on
 from attnlab.exercises.engine.model import CHECK_SEED
 from attnlab.exercises.engine.parts import Probe
@@ -137,8 +138,7 @@ def _once(work: dict, exercises: Sequence[Exercise], sandbox: Sandbox, limits: L
                     channel.settimeout(10)
                     border.send(channel, reply)
                 elif "faults" in message:
-                    told.faults = {i: (_cut(words), _cut(line)) for i, words, line in message["faults"]}
-                    told.given = {int(i): [_cut(n) for n in names[:50]] for i, names in message["given"].items()}
+                    told.faults, told.given = _about_cells(message, len(work["cells"]))
                 elif ("exercise", message["exercise"]) == step:
                     told.exercises[step[1]] = message
         except TimeoutError:
@@ -176,8 +176,20 @@ def _next(said: Any, steps: Iterator[tuple[str, Any]]) -> tuple[str, Any]:
     raise BorderError("a step that is not its turn")
 
 
+def _about_cells(message: dict, cells: int) -> tuple[dict[int, tuple[str, str]], dict[int, list[str]]]:
+    """Which cells failed, and the names that they give, of as many cells as there are."""
+    faults, given = message["faults"], message["given"]
+    if type(faults) is not list or type(given) is not dict or max(len(faults), len(given)) > cells:
+        raise BorderError("more cells than there are")
+    return (
+        {i: (_cut(words), _cut(line)) for i, words, line in faults},
+        {int(i): [_cut(name) for name in names[:50]] for i, names in given.items()},
+    )
+
+
 def _cut(text: Any) -> str:
-    return str(text)[: border.KEPT_TEXT]
+    """The beginning of a text, and nothing of what is none: to write out an array may take for ever."""
+    return text[: border.KEPT_TEXT] if type(text) is str else ""
 
 
 def _seconds(step: tuple[str, Any], work: dict, limits: Limits) -> float:
@@ -238,20 +250,20 @@ def _verdict(exercise: Exercise, handed: Handed, told: Told, limits: Limits) -> 
         return Verdict("unrecognised", "It did not finish", [ended], **label)
     if said is None:
         return _missing(exercise, handed, told)
-    state = said.get("state")
+    state = _cut(said.get("state"))
     if state == "missing":
         return _missing(exercise, handed, told)
     if state == "untouched":
         words = f"The body of `{exercise.name}` is as it was handed out."
         return Verdict("untouched", "Not attempted", [words], **label)
     if state == "no function":
-        words = f"At the end of the notebook, the name means an object of type {str(said.get('kind'))[:100]}."
+        words = f"At the end of the notebook, the name means an object of type {_cut(said.get('kind'))[:100]}."
         return Verdict("missing", f"{exercise.name} is not a function", [words], **label)
     if state == "endless":
         words = f"It was still running after {limits.seconds:g} seconds and was stopped. {ENDLESS}"
         return Verdict("unrecognised", "It did not finish", [words], **label)
     if state == "unreadable":
-        words = f"What it returned could not be looked at: {str(said.get('words'))[:300]}"
+        words = f"What it returned could not be looked at: {_cut(said.get('words'))[:300]}"
         return Verdict("unrecognised", "Not right yet", [words], **label)
     try:
         return verdict_on(believed(exercise, said))
@@ -279,11 +291,17 @@ def believed(exercise: Exercise, said: dict) -> Answer:
         ]
         if any(o is None and not probe.arrays_only for o, probe in zip(seen, probes, strict=False)):
             raise BorderError("an observation is missing")
+        if exercise.tests and not all(o.failure or _judges(o) for o in seen):
+            raise BorderError("a test that neither accepts nor refuses")
         for o, probe in zip(seen, probes, strict=False):
             if o is not None and o.array is not None and not _fits(o, probe, exercise):
                 raise BorderError("gradients of another shape")
         setattr(answer, tier, seen)
     return answer
+
+
+def _judges(seen: Observation) -> bool:
+    return seen.array is not None and seen.array.shape == () and float(seen.array) in (ACCEPTED, REFUSED)
 
 
 def _fits(seen: Observation, probe: Probe, exercise: Exercise) -> bool:

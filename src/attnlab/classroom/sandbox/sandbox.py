@@ -42,6 +42,7 @@ KEPT = (
     "OPENBLAS_L2_SIZE",
     "MKL_DEBUG_CPU_TYPE",
 )  # on some processors, sums need these to be right
+ROOTS = [Path("/", name) for name in ("bin", "lib", "lib32", "lib64", "libx32", "sbin")]  # or links into /usr
 PATIENCE = 30.0  # seconds for the sandbox to answer an order; importing torch takes the longest
 
 
@@ -203,15 +204,24 @@ def pythons() -> list[Path]:
     return [Path(each) for each in dict.fromkeys(map(str, found))]
 
 
+def shown() -> list[Path]:
+    """All that submissions can read, beside what a sandbox makes for itself: Python, programs, libraries."""
+    system = [place for place in (Path("/usr"), *ROOTS) if not place.is_symlink()]
+    settings = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "fonts")
+    places = [*system, *pythons(), *(Path("/etc", name) for name in settings)]
+    return [place for place in dict.fromkeys(places) if place.exists()]
+
+
 def references() -> list[Path]:
     """What knows answers, in every copy of the package that can be seen: hidden in the sandbox."""
-    rooms = {ROOM, *(room for each in pythons() for room in each.glob("lib*/python*/site-packages/attnlab"))}
-    found = [
+    libraries = [f"{within}lib*/python*/*-packages" for within in ("", "local/", "envs/*/")]  # Debian's: dist-packages
+    rooms = {ROOM, *(room for place in shown() for each in libraries for room in place.glob(f"{each}/attnlab"))}
+    found = {
         path
         for room in rooms
         for name in ("ch[0-9]*", "common.py", "__pycache__")
         for path in room.glob(f"exercises/{name}")
-    ]
+    }
     return sorted(found)
 
 
@@ -221,25 +231,20 @@ def _bubblewrap() -> list[str]:
     said += [f"--unshare-{each}" for each in ("pid", "net", "ipc", "uts")]
     if os.getuid() == 0:  # to become another user for each submission, and to end what that one runs
         said += [part for each in ("SETUID", "SETGID", "KILL") for part in ("--cap-add", f"CAP_{each}")]
-    shown = [Path("/usr")]
-    for name in ("bin", "lib", "lib32", "lib64", "libx32", "sbin"):
-        path = Path("/", name)
-        if path.is_symlink():
-            said += ["--symlink", os.readlink(path), str(path)]
-        elif path.is_dir():
-            shown.append(path)
-    shown += pythons()
+    for place in ROOTS:
+        if place.is_symlink():
+            said += ["--symlink", os.readlink(place), str(place)]
+    places = shown()
     said += ["--tmpfs", "/tmp", "--tmpfs", isolation.OWN_FOLDER]  # first: Python itself may lie below /tmp
-    shown = list(dict.fromkeys(shown))
     # Folders that bubblewrap makes on the way can only be entered by root; a submission is somebody else.
-    for folder in sorted({parent for path in shown for parent in path.parents} | {Path("/etc")}):
-        if folder not in (Path("/"), *shown):
+    for folder in sorted({parent for place in places for parent in place.parents} | {Path("/etc")}):
+        if folder not in (Path("/"), *places):
             said += ["--dir", str(folder)]
-    for path in shown:
-        said += ["--ro-bind", str(path), str(path)]
-    for name in ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "fonts"):
-        said += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    for place in places:
+        said += ["--ro-bind", str(place), str(place)]
     for path in references():
         said += ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", os.devnull, str(path)]
-    said += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--remount-ro", "/tmp", "--remount-ro", "/"]
+    said += ["--proc", "/proc", "--dev", "/dev"]
+    said += ["--dev-bind", "/dev/full", "/dev/zero"]  # reads alike, and cannot be mapped: see `calls.forbid`
+    said += ["--remount-ro", "/dev", "--remount-ro", "/tmp", "--remount-ro", "/"]
     return [*said, "--chdir", isolation.OWN_FOLDER]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import math
 import os
 import select
 import socket
@@ -17,19 +18,17 @@ import sys
 from . import answering, isolation
 
 ORDER = 4096  # bytes at most
-LOOK = 0.05  # seconds between two looks at the memory that a submission uses
 
 
 def main(number: int) -> None:
     """Serve orders until the other side closes: {"import": […]}, {"start": limits} with a socket, {"end": seconds}."""
     control, running = socket.socket(fileno=number), None
     isolation.adopt_orphans()
-    own_namespaces, memory = False, 0
+    own_namespaces, memory = False, math.inf
     while True:
         watched = running is not None and own_namespaces
-        if watched and not select.select([control], [], [], LOOK)[0]:
-            if isolation.memory_in_use() > memory:  # the limit of a process is one process's
-                isolation.kill(running)
+        if watched and not select.select([control], [], [], isolation.LOOK)[0]:
+            isolation.watch(running, memory)
             continue
         order, sockets, _, _ = socket.recv_fds(control, ORDER, 1)
         if not order:
@@ -41,12 +40,13 @@ def main(number: int) -> None:
             reply = {"missing": missing}
         elif "start" in asked:
             try:
-                running, memory = _start(control, sockets[0], asked["start"], own_namespaces), asked["start"]["memory"]
+                running = _start(control, sockets[0], asked["start"], own_namespaces)
+                memory = asked["start"]["memory"] if own_namespaces else math.inf
             except OSError as error:
                 reply = {"failed": str(error)}
             os.close(sockets[0])
         elif running is not None:
-            reply, running = {"status": isolation.end(running, asked["end"])}, None
+            reply, running = {"status": isolation.end(running, asked["end"], memory)}, None
         control.send(json.dumps(reply).encode())
     if running is not None:
         isolation.end(running, 0)

@@ -23,7 +23,7 @@ from .tensors import WithGradients, tensors_noted, torch_settings
 TIME_LIMIT = 5.0  # seconds for all probes of one check together; the probes are tiny
 PACKAGE = str(Path(__file__).resolve().parents[2])  # …/attnlab
 KEPT_OUTPUT = 2_000  # characters of printed text that a card can show
-KEPT_WORDS, KEPT_WARNINGS = 500, 64  # characters of one message, and how many different warnings
+KEPT_WORDS, KEPT_WARNINGS = 500, 64  # characters of one message or name, and how many different warnings
 
 
 @dataclass(frozen=True)
@@ -188,11 +188,28 @@ def _is_tensor(value: Any) -> bool:
     return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach")
 
 
+def type_name(value: Any) -> str:
+    """The name of its class, never empty: a class from outside may have none, or a metaclass that lies about it."""
+    kind = type(value)
+    otherwise = "Exception" if issubclass(kind, BaseException) else "object"
+    return _plain(type.__dict__["__name__"].__get__(kind)) or otherwise
+
+
+def _plain(text: str) -> str:
+    """The beginning of a text, as a text and nothing else: a class derived from `str` has slices of its own."""
+    return str.__getitem__(text, slice(KEPT_WORDS))
+
+
 def _message(error: BaseException) -> str:
     try:
-        return str(error)[:KEPT_WORDS]
+        return _plain(str(error))
     except Exception:  # an exception class from outside may fail to print itself
         return ""
+
+
+def _returned(result: Any) -> str:
+    name = type_name(result)
+    return f"{name} (not NumPy's)" if name == "ndarray" and not isinstance(result, np.ndarray) else name
 
 
 def _where(error: BaseException) -> str:
@@ -234,14 +251,14 @@ def observe(
         except (OutOfTime, KeyboardInterrupt):
             raise
         except BaseException as error:
-            failure = Failure(type(error).__name__, _message(error), _where(error))
+            failure = Failure(type_name(error), _message(error), _where(error))
         array = None if failure else as_array(result)
     changed = tuple(i for i, (a, b) in enumerate(zip(arguments, given, strict=True)) if not _same(a, b))
     held = None if _is_tensor(result) else held
     return Observation(
         array=array,
         carries=None if failure else _precision(result),
-        returned="" if failure else type(result).__name__,
+        returned="" if failure else _returned(result),
         raw=None if failure or array is not None else result,
         failure=failure,
         changed=changed,
