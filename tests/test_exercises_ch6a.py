@@ -221,6 +221,16 @@ def test_what_small_steps_leave_is_said_whatever_their_size():
         assert "small steps" not in " ".join(farthest_weights.judge(answer).words).lower()
 
 
+def test_whoever_stops_at_another_weight_hears_that_one_was_0_before():
+    def smallest(weights, direction):
+        i = weights.argmin()
+        return weights + abs(weights[i] / direction[i]) * direction if direction[i] else weights
+
+    words = farthest_weights.judge(smallest).words
+    assert "one of your weights is 0, but another reached 0 before it, and is -0.1 by now" in words[0]
+    assert "small steps" not in " ".join(words)
+
+
 def test_the_card_on_a_mean_over_features_shows_few_numbers():
     verdict = mean_ablated.judge(ablated(lambda r, h: r[:, h].mean()))
     assert len(verdict.comparison.call.splitlines()) < 20 and verdict.comparison.call.startswith("heads =")

@@ -87,7 +87,13 @@ def test_shares_and_differences_are_those_of_the_package():
     assert abs(mean) > 0.01
     near([mean, error * np.sqrt(5)], [spread.mean, spread.sd])
     near((spread.high - spread.low) / 2, 2.7764451 * error, atol=1e-7)
-    assert "4.30 for three seeds, 2.78 for five" in difference_over_seeds.wrong["half an interval"].text
+    assert "4.30 for three seeds, 2.78 for five" in difference_over_seeds.wrong["half_an_interval: 1.96"].text
+    for n in range(2, 7):  # as many seeds as any probe has
+        tables = np.random.default_rng(n).integers(0, 2, size=(2, n, 30))
+        spread = evidence.spread(tables[0].mean(axis=1) - tables[1].mean(axis=1))
+        half = twin(difference_over_seeds, "half_an_interval: t")(*tables)[1]
+        near(half, (spread.high - spread.low) / 2, atol=1e-9)
+        assert half > 0.01
 
 
 # ---- examples and cards ----------------------------------------------------------------------------------------------
@@ -241,6 +247,43 @@ def test_right_answers_that_truth_values_would_stop_are_told_so():
         subtracted(np.ones((2, 2), bool), np.ones((2, 2), bool))
 
 
+@pytest.mark.parametrize("factor", [1, 1.96, 2.78])
+def test_the_ends_of_an_interval_are_told_to_be_that(factor):
+    words = difference_over_seeds.judge(
+        two(lambda a, u: mean_gain(a, u) - factor * sem(a, u), lambda a, u: mean_gain(a, u) + factor * sem(a, u))
+    ).words
+    assert words[0].startswith("Your two numbers are the ends of an interval around the mean difference.")
+    mixed = difference_over_seeds.judge(two(mean_gain, lambda a, u: mean_gain(a, u) + sem(a, u))).words
+    assert "interval" not in " ".join(mixed)
+
+
+def test_either_half_of_the_divergence_may_take_another_pair():
+    weights, scores = np.array([0.27, 0.18, 0.52, 0.03]), np.array([-0.75, 0.25, 0.5, -0.25])
+    for function, taken in (
+        (adversarial_weights.reference, [0, 0.3, 0, 0.7]),
+        (twin(adversarial_weights, "measure: first half"), [0, 0, 0.2, 0.8]),
+        (twin(adversarial_weights, "measure: second half"), [0, 1, 0, 0]),
+    ):
+        near(function(weights, scores, -0.1, 0.35), taken)
+
+
+@pytest.mark.parametrize("answer", ["KL of the new ones, infinite", "NaN, held", "halves"])
+def test_what_is_said_beyond_a_known_mistake_is_so(answer):
+    def infinite(p, q):
+        return kl(q, p)
+
+    distance = {"KL of the new ones, infinite": infinite, "NaN, held": unguarded}.get(
+        answer, lambda p, q: kl(p, (p + q) / 2)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        words = adversarial_weights.judge(
+            lambda w, s, low, high: max(unordered(w, s, low, high), key=lambda q: distance(w, q))
+        ).words
+    beyond = [each for each in words if each.startswith("And beyond that: ")]
+    assert len(words) == 1 + len(beyond) and len(beyond) == (answer == "KL of the new ones, infinite")
+    assert all("no term is infinite" in each for each in beyond)
+
+
 def test_a_pair_of_numbers_is_told_how_to_become_an_array():
     verdict = difference_over_seeds.judge(lambda a, u: tuple(difference_over_seeds.reference(a, u)))
     assert verdict.words[1] == "But its values would be right: return `np.array(…)` of it."
@@ -288,6 +331,20 @@ def from_the_given(candidates, far, weights):
         if d > largest:
             best, largest = q, d
     return best
+
+
+def unordered(weights, scores, low, high, held=True):
+    """All candidates, each key followed by its pairs; `held`: pairs whose shares are weights."""
+    eye, found = np.eye(len(weights)), []
+    for i in range(len(weights)):
+        if low <= scores[i] <= high:
+            found.append(eye[i])
+        for j in range(i + 1, len(weights)):
+            for bound in (low, high):
+                t = (bound - scores[j]) / (scores[i] - scores[j]) if scores[i] != scores[j] else np.nan
+                if 0 <= t <= 1 or not (held or np.isnan(t)):
+                    found.append(t * eye[i] + (1 - t) * eye[j])
+    return found
 
 
 def single_keys_if_there_are_any(weights, scores, low, high):
@@ -505,6 +562,30 @@ BY_HAND_B = [
     (adversarial_weights, searched(distance=lambda p, q: np.linalg.norm(p - q)), ("measure: Euclidean",)),
     (adversarial_weights, searched(distance=lambda p, q: kl(q, p + 1e-300)), ("measure: KL of the new ones",)),
     (adversarial_weights, searched(distance=lambda p, q: kl(p, q + 1e-9)), ("measure: KL of the given ones",)),
+    (adversarial_weights, searched(distance=lambda p, q: kl(p, (p + q) / 2)), ("measure: first half",)),
+    (
+        adversarial_weights,
+        lambda w, s, low, high: max(
+            unordered(w, s, low, high),
+            key=lambda q: (q[q > 0] * np.log(q[q > 0] / ((w + q) / 2)[q > 0])).sum(),
+        ),
+        ("measure: second half",),
+    ),
+    (
+        adversarial_weights,
+        lambda w, s, low, high: max(unordered(w, s, low, high), key=lambda q: unguarded(w, q)),
+        ("0 ln 0, the first pair",),
+    ),
+    (
+        adversarial_weights,
+        lambda w, s, low, high: max(unordered(w, s, low, high, held=False), key=lambda q: jsd(w, q)),
+        ("candidates: outside",),
+    ),
+    (
+        adversarial_weights,
+        lambda w, s, low, high: max(unordered(w, s, low, high, held=False), key=lambda q: jsd(w, q.clip(0))),
+        ("outside, cut off in the divergence",),
+    ),
     (adversarial_weights, searched(distance=lambda p, q: -jsd(p, q)), ("measure: least",)),
     (adversarial_weights, searched(band=lambda s, low, high: True), ("band: ignored",)),
     (adversarial_weights, searched(band=lambda s, low, high: s <= high), ("band: no lower end",)),
@@ -526,6 +607,8 @@ BY_HAND_B = [
         halves(lambda s, h: np.bincount(s[:h].argmax(1)).argmax(), late_mean),
         ("choose: by most texts",),
     ),
+    (held_out_score, lambda s: s[len(s) // 2 :, s[0].argmax()].mean(), ("choose: by the first text",)),
+    (held_out_score, lambda s: s[1:, s[0].argmax()].mean(), ("one text",)),
     (held_out_score, halves(lambda s, h: s[:h].mean(0).argmin(), late_mean), ("choose: worst",)),
     (held_out_score, halves(lambda s, h: 0, late_mean), ("choose: by its place",)),
     (held_out_score, halves(lambda s, h: np.abs(s[:h].mean(0)).argmax(), late_mean), ("choose: by size",)),
@@ -619,7 +702,20 @@ BY_HAND_B = [
     ),
     (difference_over_seeds, lambda a, u: 100 * two(mean_gain, sem)(a, u), ("unit: percent",)),
     (difference_over_seeds, lambda a, u: two(mean_gain, sem)(a * a.shape[1], u * a.shape[1]), ("unit: texts",)),
-    (difference_over_seeds, two(mean_gain, lambda a, u: 1.96 * sem(a, u)), ("half an interval",)),
+    (difference_over_seeds, two(mean_gain, lambda a, u: 1.96 * sem(a, u)), ("half_an_interval: 1.96",)),
+    (difference_over_seeds, two(mean_gain, lambda a, u: 2 * sem(a, u)), ("half_an_interval: 2",)),
+    (difference_over_seeds, two(mean_gain, lambda a, u: 2.78 * sem(a, u)), ("half_an_interval: 2.78",)),
+    (
+        difference_over_seeds,
+        two(mean_gain, lambda a, u: stats.t.ppf(0.975, len(a) - 1) * sem(a, u)),
+        ("half_an_interval: t",),
+    ),
+    (
+        difference_over_seeds,
+        two(mean_gain, lambda a, u: a.mean(1).std(ddof=1) / np.sqrt(len(a))),
+        ("paired: attention alone",),
+    ),
+    (difference_over_seeds, two(mean_gain, lambda a, u: stats.sem(u.mean(1))), ("paired: uniform alone",)),
     (
         difference_over_seeds,
         two(mean_gain, lambda a, u: ((a.mean() * (1 - a.mean()) + u.mean() * (1 - u.mean())) / a.size) ** 0.5),
@@ -651,6 +747,9 @@ BY_HAND_B = [
     (restored_share, share(measure=lambda x, a, o: softmax(x)[a]), ("measure: answer alone", "scale: probabilities")),
     (restored_share, lambda *given: abs(share()(*given)), ("size: absolute",)),
     (restored_share, lambda *given: min(1, max(0, share()(*given))), ("size: clipped",)),
+    (restored_share, lambda *given: max(0, share()(*given)), ("size: cut off at 0",)),
+    (restored_share, lambda *given: max(0.0, share()(*given)), ("size: cut off at 0",)),
+    (restored_share, lambda *given: min(1, share()(*given)), ("size: cut off at 1",)),
     (restored_share, lambda *given: 100 * share()(*given), ("size: percent",)),
     (restored_share, share(gain=lambda c, k, p: -p - k), ("exchanged: in the patched run",)),
     (

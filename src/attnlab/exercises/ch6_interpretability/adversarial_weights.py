@@ -64,6 +64,7 @@ _CASES = [
     ([0.29, 0.1, 0.04, 0.27, 0.3], [-3.5, 2.25, 0.5, 0.25, -0.25], -1.75, -0.125),
     ([0.26, 0.15, 0.07, 0.02, 0.23, 0.27], [-3.25, 1.5, 0.75, -1.25, 2.25, 0.0], -0.75, 0.25),
     ([0.7, 0.3], [-1.0, 1.0], -0.5, 1.5),  # the only pair has no zero: its divergence is a number in any case
+    ([0.49, 0.06, 0.08, 0.17, 0.2], [-3.0, -1.5, -1.25, 0.25, -2.5], -2.875, -1.75),  # so has each half of the JSD
 ]
 
 
@@ -114,12 +115,18 @@ def _():
         "a pair that is placed on a bound may come out 10⁻¹⁶ beyond it. Held to the band like a single key, it is "
         "thrown out, and the farthest weights may be lost with it: hold single keys to the band, not pairs."
     )
+    # Here, too, key 0 is out of the band and the first pair reaches a bound: whoever has NaN everywhere and keeps the
+    # first candidate does the same whether single keys stand among the pairs or behind them.
+    first = np.array([1, 0, 2, 3])
     return {
-        "a bound beyond all scores": Probe((weights, scores, -9.0, 1.0), "No pair reaches a bound beyond all scores."),
+        "a bound beyond all scores": Probe(
+            (weights[first], scores[first], -1.25, 1.0), "No pair reaches a bound beyond all scores."
+        ),
         "two keys": Probe((weights[:2] / 0.6, scores[:2], -0.75, 2.5), "Of two keys one may take it all."),
         "a weight of zero": Probe(
             (np.array([0.6, 0.0, 0.25, 0.15]), np.array([-1.0, 2.5, 0.5, 1.5]), -0.5, 0.75),
-            "A given weight may be 0; in the divergence 0 · ln 0 is 0, not NaN.",
+            "A given weight may be 0; in the Jensen–Shannon divergence 0 · ln 0 is then 0, not NaN, and no term is "
+            "infinite.",
         ),
         "equal scores": Probe(
             (weights, np.array([-1.0, 2.0, 2.0, 0.3]), -0.2, 0.4),
@@ -136,6 +143,16 @@ def _():
 
 
 _MEASURE = "On which pairs of distributions do the two measures disagree on which is farther?"
+_ONE_SUM = Wrong(
+    "One of the two sums is missing. The Jensen–Shannon divergence has two, Σ pᵢ ln(pᵢ/mᵢ) of the given weights and "
+    "Σ qᵢ ln(qᵢ/mᵢ) of the new ones, half of each; either alone may rank two candidates the other way round.",
+    hint="Does your divergence stay what it is when its two distributions are exchanged?",
+)
+_OUTSIDE = Wrong(
+    "Pairs are stretched beyond their keys: for a bound that does not lie between the two scores the solution has a "
+    "negative weight. That is no distribution; leave such pairs out.",
+    hint="Do two keys with the scores 1 and 2 have a mixture with the logit 3?",
+)
 
 
 @adversarial_weights.choice_points(
@@ -172,11 +189,7 @@ _MEASURE = "On which pairs of distributions do the two measures disagree on whic
             "move from `low` to `high`, and the farthest weights lie on a bound, or are a single key.",
             hint="Have `low` and `high` been used?",
         ),
-        "outside": Wrong(
-            "Pairs are stretched beyond their keys: for a bound that does not lie between the two scores the solution "
-            "has a negative weight. That is no distribution; leave such pairs out.",
-            hint="Do two keys with the scores 1 and 2 have a mixture with the logit 3?",
-        ),
+        "outside": _OUTSIDE,
         "clipped": Wrong(
             "A share below 0 or above 1 is cut off there. What remains is a single key, whose logit is not the bound: "
             "it may lie outside the band. Leave such pairs out.",
@@ -194,6 +207,8 @@ _MEASURE = "On which pairs of distributions do the two measures disagree on whic
             "asks above all for a key with a tiny weight. Jensen–Shannon's compares both with their mean.",
             hint="What stands below the fraction bar in each logarithm?",
         ),
+        "first half": _ONE_SUM,
+        "second half": _ONE_SUM,
         "least": Wrong(
             "The *smallest* divergence is taken: of all candidates this is the most similar one.",
             hint="Which way does your comparison point?",
@@ -294,8 +309,17 @@ _DISTANCES = {
     "Euclidean": lambda p, q: ((p - q) ** 2).sum(axis=-1),
     "KL of the new ones": lambda p, q: _kl(q, p + 1e-12),
     "KL of the given ones": lambda p, q: _kl(p, q + 1e-12),
+    "first half": lambda p, q: _kl(p, (p + q) / 2),
+    "second half": lambda p, q: _kl(q, (p + q) / 2),
     "least": lambda p, q: -_divergence(p, q),
 }
+
+
+@adversarial_weights.mistake("outside, cut off in the divergence", _OUTSIDE.text, hint=_OUTSIDE.hint)
+def _(weights, scores, low, high):
+    singles = np.eye(len(scores))[(low <= scores) & (scores <= high)]
+    found = np.concatenate([singles, _pairs(scores, [low, high], "outside")])
+    return found[np.argmax(_divergence(weights, np.maximum(found, 0)))]
 
 
 @adversarial_weights.mistake(

@@ -51,7 +51,19 @@ def _(rng):
     # As many seeds as texts, more texts, few seeds. The mean difference is that of no seed, and one seed is behind.
     sizes = [(6, [2, -1, 2, 1, 0, 1]), (20, [5, 2, -2, 1]), (12, [4, 3, -1]), (9, [3, 1, -2, 2, 0])]
     cases = [_answers(rng, n_texts, more) for n_texts, more in sizes]
-    return [*cases, tuple(table.astype(np.float32) for table in cases[1])]
+    single = tuple(table.astype(np.float32) for table in cases[1])
+    return [Probe(case, says=_an_interval) for case in [*cases, single]]
+
+
+def _an_interval(with_attention, uniform, found):
+    """What two numbers are that lie as far below the mean difference as above it."""
+    mean, _ = difference_over_seeds.reference(with_attention, uniform)
+    if found[0] == found[1] or abs(found.mean() - mean) > 1e-6:
+        return ""
+    return (
+        "Your two numbers are the ends of an interval around the mean difference. Asked for are the mean difference "
+        "itself and its standard error: [mean, error], not [mean − …, mean + …]."
+    )
 
 
 @difference_over_seeds.hard_probes
@@ -76,6 +88,11 @@ def _():
 
 _SAME_SEED = "If a seed is a lucky one for both models, does its luck belong to the difference?"
 _WHAT_VARIES = "If you train once more with another seed, what changes: the texts, or the answers to them?"
+_ONE_MODEL = Wrong(
+    "Your error is the spread of *one* model's accuracies, not that of the differences. Subtract first, seed by seed, "
+    "then take the spread.",
+    hint=_SAME_SEED,
+)
 
 
 @difference_over_seeds.choice_points(
@@ -104,6 +121,8 @@ _WHAT_VARIES = "If you train once more with another seed, what changes: the text
             "seed that is lucky for both cancels in the difference. Subtract first, then take the spread.",
             hint=_SAME_SEED,
         ),
+        "attention alone": _ONE_MODEL,
+        "uniform alone": _ONE_MODEL,
     },
     below={
         "n": Wrong(
@@ -161,7 +180,8 @@ def _(with_attention, uniform, *, sample="seeds", paired="yes", below="n − 1",
     )
     gains = {"exchanged": other - one, "lost": abs(one - other)}.get(sign, one - other)
     ddof = 0 if below == "n" else 1
-    spread = np.var(gains, ddof=ddof) if paired == "yes" else np.var(one, ddof=ddof) + np.var(other, ddof=ddof)
+    each = [np.var(a, ddof=ddof) for a in (gains, one, other)]
+    spread = {"not": each[1] + each[2], "attention alone": each[1], "uniform alone": each[2]}.get(paired, each[0])
     counts = {
         "not divided": 1,
         "of n − 1": len(gains) - 1,
@@ -191,14 +211,39 @@ def _(with_attention, uniform, *, unit):
     return factor * difference_over_seeds.reference(with_attention, uniform)
 
 
-@difference_over_seeds.mistake(
-    "half an interval",
-    "The second number is 1.96 standard errors, half of a 95% interval for many seeds. The standard error itself is "
-    "asked for. (For an interval over few seeds the factor is Student's t: 4.30 for three seeds, 2.78 for five.)",
-    hint="Where does the factor in your second number come from?",
+_OF_AN_INTERVAL = "Where does the factor in your second number come from?"
+_STUDENT = "For an interval over few seeds the factor is Student's t: 4.30 for three seeds, 2.78 for five."
+
+
+@difference_over_seeds.choice_points(
+    half_an_interval={
+        "1.96": Wrong(
+            "The second number is 1.96 standard errors, half of a 95% interval for many seeds. The standard error "
+            f"itself is asked for. ({_STUDENT})",
+            hint=_OF_AN_INTERVAL,
+        ),
+        "2": Wrong(
+            "The second number is two standard errors, about half of a 95% interval for many seeds. The standard error "
+            f"itself is asked for. ({_STUDENT})",
+            hint=_OF_AN_INTERVAL,
+        ),
+        "2.78": Wrong(
+            "The second number is 2.78 standard errors, half of a 95% interval over *five* seeds. The standard error "
+            "itself is asked for, not the interval.",
+            hint=_OF_AN_INTERVAL,
+        ),
+        "t": Wrong(
+            "The second number is half of a 95% interval: Student's t times the standard error. The standard error "
+            "itself is asked for, not the interval.",
+            hint=_OF_AN_INTERVAL,
+        ),
+    },
 )
-def _(with_attention, uniform):
-    return difference_over_seeds.reference(with_attention, uniform) * [1, 1.96]
+def _(with_attention, uniform, *, half_an_interval):
+    # Student's t at 97.5% for 2 to 6 seeds; the test holds them to SciPy's.
+    t = [12.706204736174694, 4.302652729749462, 3.1824463052837078, 2.7764451051977934, 2.5705818356363146]
+    factor = t[len(uniform) - 2] if half_an_interval == "t" else float(half_an_interval)
+    return difference_over_seeds.reference(with_attention, uniform) * [1, factor]
 
 
 @difference_over_seeds.mistake(

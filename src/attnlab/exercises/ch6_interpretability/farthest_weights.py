@@ -58,6 +58,12 @@ def _off_the_border(weights, direction, found):
     least = found.min()
     if t <= 0 or np.abs(moved - t * direction).max() > 1e-5 or abs(least) < 1e-5:
         return ""
+    if least < 0 and np.abs(found[direction < 0]).min() < 1e-6:
+        return (
+            f"You go the right way and too far: one of your weights is 0, but another reached 0 before it, and is "
+            f"{least:.2g} by now. Each weight that shrinks is 0 at t = weight / −direction, and the *least* of these t "
+            "is the limit."
+        )
     stop = "stop before the border" if least > 0 else "go beyond the border"
     return (
         f"You go the right way and {stop}: your least weight is {least:.2g}, and should be 0. If you go in small "

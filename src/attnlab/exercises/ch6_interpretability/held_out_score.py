@@ -40,7 +40,9 @@ def _scores(rng, n, n_heads, sunk):
     """
     half, texts = n // 2, np.arange(n)
     early = texts < half
-    odd = rng.integers(1, half)  # a text of the first half
+    # A text of the first half. Whoever lets the first one alone choose takes the head with the largest number where it
+    # is that one, and the head that is ahead in most texts where it is another.
+    odd = rng.integers(1, half) if sunk else 0
     odd_one = texts == odd
     heads = [
         np.where(early, 0.6, 0.3),  # the best of the first half
@@ -53,7 +55,7 @@ def _scores(rng, n, n_heads, sunk):
     more = [np.where(early, 0.3, 0.5)] * (n_heads - 6)
     # Where there are more heads, one of them is the first, and one has the place that the best text has among texts.
     # The best head's place is that of a text of the rest, too.
-    for_more = [0, odd] if more else []
+    for_more = sorted({0, odd}) if more else []
     free = rng.permutation([place for place in range(n_heads) if place not in for_more])
     best = next(place for place in free if 0 < place < n - half)
     places = [best, *(place for place in free if place != best), *for_more]
@@ -112,6 +114,11 @@ def _():
             "Chosen is the head that is ahead in most texts. That is another rule: the largest *mean* is asked for.",
             hint="Does it matter to your choice by how much a head is ahead?",
         ),
+        "by the first text": Wrong(
+            "The first text alone chooses. Of three texts one chooses, since 3 // 2 is 1; of n it is the first n // 2, "
+            "by each head's mean over them.",
+            hint="Of 8 texts, how many choose?",
+        ),
         "worst": Wrong(
             "The head with the *smallest* mean is chosen. Larger is better here.",
             hint="Which way does `argsort` sort, and which way does your comparison point?",
@@ -169,10 +176,21 @@ def _(scores, *, choose="by mean", report="on the rest", halves="first texts"):
         "by most texts": np.bincount(first.argmax(axis=1), minlength=first.shape[1]),
         "worst": -first.mean(axis=0),
         "by size": np.abs(first.mean(axis=0)),
+        "by the first text": first[0],
         "by its place": np.zeros(1),
     }.get(choose, first.mean(axis=0))
     shown = {"on the same half": first, "on all": scores}.get(report, rest)[:, np.argmax(rated)]
     return {"its largest": shown.max(), "its sum": shown.sum()}.get(report, shown.mean())
+
+
+@held_out_score.mistake(
+    "one text",
+    "One text chooses, and all others report. Of three texts that is right, since 3 // 2 is 1; of n the first n // 2 "
+    "choose.",
+    hint="Of 8 texts, how many choose?",
+)
+def _(scores):
+    return scores[1:, np.argmax(scores[0])].mean()
 
 
 @held_out_score.mistake(

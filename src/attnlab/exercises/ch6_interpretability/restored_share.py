@@ -14,8 +14,8 @@ from ..engine import Probe, Wrong, exercise
     section="Heads of a language model",
     statement=(
         "How much of what a changed prompt destroyed does a patch bring back? The measure of a run is the logit of\n"
-        "`answer` minus the logit of `other`. Return the patched run's measure above the corrupted one's, as a share\n"
-        "of the clean run's above the corrupted one's: 0 where the patch does nothing, 1 where it brings back\n"
+        "`answer` minus the logit of `other`. Return how far the patched run's measure lies above the corrupted\n"
+        "run's, as a share of how far the clean run's does: 0 where the patch does nothing, 1 where it brings back\n"
         "everything, negative where it makes things worse. With two tokens, answer 0 and other 1, the logits [3, 0],\n"
         "[0, 1] and [1, 1] have the measures 3, −1 and 0; the share is (0 − (−1)) / (3 − (−1)) = 0.25."
     ),
@@ -169,12 +169,26 @@ def _(
             "The share is cut off at 0 and 1. A patch can make things worse, and it can overshoot: both are findings.",
             hint="What does your function give where the patched run is worse than the corrupted one?",
         ),
+        "cut off at 0": Wrong(
+            "A share below 0 is cut off there. A patch can make things worse, and by how much is a finding.",
+            hint="What does your function give where the patched run is worse than the corrupted one?",
+        ),
+        "cut off at 1": Wrong(
+            "A share above 1 is cut off there. A patch can overshoot, and by how much is a finding.",
+            hint="What does your function give where the patched run is better than the clean one?",
+        ),
         "percent": Wrong("This is in percent. A share of everything is 1.", hint="Where does the 100 come from?"),
     },
 )
 def _(clean, corrupted, patched, answer, other, *, size):
     share = restored_share.reference(clean, corrupted, patched, answer, other)
-    return {"absolute": abs(share), "clipped": np.clip(share, 0, 1), "percent": 100 * share}[size]
+    return {
+        "absolute": abs(share),
+        "clipped": np.clip(share, 0, 1),
+        "cut off at 0": max(share, 0.0),
+        "cut off at 1": min(share, 1.0),
+        "percent": 100 * share,
+    }[size]
 
 
 @restored_share.choice_points(
