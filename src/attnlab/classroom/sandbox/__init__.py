@@ -1,4 +1,4 @@
-"""The sandbox: `answering`, `cells`, `isolation` and `worker` run inside of it, `judging` and `sandbox` outside.
+"""The sandbox: `answering`, `calls`, `cells`, `isolation`, `worker` run inside of it, `judging` and `sandbox` outside.
 
 `border` is on both sides.
 """

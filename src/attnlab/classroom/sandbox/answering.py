@@ -31,7 +31,7 @@ from attnlab.exercises.engine.observing import Asked, Observations
 from attnlab.exercises.engine.parts import Probe
 from attnlab.exercises.engine.running import _Excerpt, _is_tensor, _message, as_array, type_name
 
-from . import border
+from . import border, isolation
 from .cells import Code, needed, read
 
 REGISTRY = "attnlab.exercises.ch"  # the modules with the references; not to be had in here
@@ -76,6 +76,7 @@ def _work(channel: socket.socket) -> None:
     seed()
     with contextlib.redirect_stdout(_Excerpt()), contextlib.redirect_stderr(_Excerpt()):
         versions, others = run_cells(tell, work), False
+        begun = isolation.peak()
         for task in work["exercises"]:
             if task["number"] in work["skip"]["exercises"]:
                 continue
@@ -85,8 +86,8 @@ def _work(channel: socket.socket) -> None:
             if full and others:
                 raise MemoryError  # perhaps they took it: it is asked again, first in its process
             tell({"exercise": task["number"], **said})
-            if full:
-                raise MemoryError
+            if full or isolation.peak() - begun > work["memory"] / 2:
+                raise MemoryError  # what it took may be there still
             others = True
     tell({"done": True})
 

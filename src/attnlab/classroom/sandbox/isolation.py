@@ -13,6 +13,7 @@ import math
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -180,6 +181,12 @@ def _resident(process: str) -> tuple[int, int]:
             return pages * resource.getpagesize(), (pages - of_files) * resource.getpagesize()
     except (OSError, ValueError):  # it has just ended
         return 0, 0
+
+
+def peak() -> int:
+    """Bytes that this process has had in memory, at most."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _size() -> int:

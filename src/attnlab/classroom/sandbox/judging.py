@@ -91,6 +91,7 @@ def observed(handed: Handed, exercises: Sequence[Exercise], sandbox: Sandbox, li
         "cells": [{"source": cell.source, "number": cell.answers} for cell in handed.cells],
         "exercises": [_task(each) for each in exercises],
         "seconds": limits.seconds,
+        "memory": limits.memory,
     }
     while True:
         settled = sorted({*told.exercises, *told.ended_exercises})
