@@ -1,15 +1,18 @@
 """A real browser for the tests: Chromium, watched, and cut off from every other host."""
 
-import functools
+import contextlib
 import os
 import shutil
-import threading
+import sys
 from dataclasses import dataclass, field
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "book/tools"))
+
+from serving import Quiet, served
 
 NO_BROWSER = (
     "no Chromium found. Install one (Debian, Ubuntu: sudo apt-get install chromium; anywhere: "
@@ -77,28 +80,17 @@ def browser():
         browser.close()
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture(scope="session")
 def serve():
     """serve(directory) → the address of a local server of it; serve.origins are all of them."""
-    servers = []
+    with contextlib.ExitStack() as stack:
 
-    def serve(directory):
-        server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(directory)))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        serve.origins.add(origin := f"http://127.0.0.1:{server.server_port}")
-        return origin
+        def serve(directory, handler=Quiet):
+            serve.origins.add(origin := stack.enter_context(served(directory, handler)))
+            return origin
 
-    serve.origins = set()
-    yield serve
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        serve.origins = set()
+        yield serve
 
 
 @dataclass

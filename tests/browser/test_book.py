@@ -1,11 +1,9 @@
 """The built book in a real browser: no request to another host, no complaint, narrow, dark, light, numbers right."""
 
 import contextlib
-import functools
 import io
 import re
 import threading
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import axe_playwright_python
@@ -14,6 +12,7 @@ import numpy as np
 import pydata_sphinx_theme
 import pytest
 import sphinx_book_theme
+from serving import Quiet
 
 import attnlab
 from attnlab import selftests
@@ -429,27 +428,19 @@ def test_the_tick_stands_beside_the_longest_title_and_moves_nothing(opened):
 
 
 @pytest.fixture
-def slow(built_book):
-    """The book over HTTP: .address; of a page only the first 150 kB until .go is set."""
+def slow(serve, built_book):
+    """The address of the book, and an event: of a page only the first 150 kB come until it is set."""
     go = threading.Event()
 
-    class Slow(SimpleHTTPRequestHandler):
+    class Slow(Quiet):
         def copyfile(self, source, outputfile):
             if self.path.endswith(".html"):
                 outputfile.write(source.read(150_000))
                 go.wait(60)
             super().copyfile(source, outputfile)
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Slow, directory=str(built_book)))
-    server.go, server.address = go, f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
+    yield serve(built_book, Slow), go
     go.set()
-    server.shutdown()
-    server.server_close()
 
 
 SHIFTS = """window.shifts = 0; new PerformanceObserver(list => list.getEntries().forEach(e => { shifts += e.value; }))
@@ -461,19 +452,20 @@ def test_the_text_stays_where_it_is_while_the_rest_of_the_page_arrives(browser, 
     """The list of headings stands behind the text, in a column of its own: once it took that from the text."""
     places = """[...document.querySelectorAll('.bd-article :is(h1, p, div.cell)')].slice(0, 20)
         .map(e => e.getBoundingClientRect())"""
+    address, go = slow
     with contextlib.closing(browser.new_context(viewport={"width": width, "height": 900})) as context:
         page = context.new_page()
         page.add_init_script(SHIFTS)
-        slow.go.set()
-        page.goto(f"{slow.address}/{CHAPTERS[0]}.html")  # then styles and fonts are there
-        slow.go.clear()
-        page.goto(f"{slow.address}/{CHAPTERS[5]}.html", wait_until="commit")
+        go.set()
+        page.goto(f"{address}/{CHAPTERS[0]}.html")  # then styles and fonts are there
+        go.clear()
+        page.goto(f"{address}/{CHAPTERS[5]}.html", wait_until="commit")
         page.locator(".bd-article div.cell").nth(8).wait_for(state="attached")
         frames = "new Promise(then => requestAnimationFrame(() => requestAnimationFrame(then)))"
         page.evaluate(frames)
         early, contents = page.evaluate(places), page.locator("#pst-page-toc-nav")
         assert contents.count() == 0
-        slow.go.set()
+        go.set()
         page.locator(".bd-docs-nav .opened-tick").nth(1).wait_for(state="attached")
         page.wait_for_load_state("load")
         page.evaluate(frames)
