@@ -65,7 +65,11 @@ AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 
 @pytest.fixture(scope="module")
 def served(serve, built_book):
-    """The book over HTTP, from this machine."""
+    """The book over HTTP, from this machine.
+
+    What a page remembers is tested here alone: now and then Chromium drops at a reload what a page that was opened
+    from a folder has just stored, a page with a single line of script, too.
+    """
     return serve(built_book)
 
 
@@ -292,8 +296,8 @@ def background(page, selector, inside=""):
     )
 
 
-def test_the_switch_makes_page_and_figure_dark_and_a_reload_keeps_it(opened):
-    page = opened("book/welcome", color_scheme="light")
+def test_the_switch_makes_page_and_figure_dark_and_a_reload_keeps_it(opened, served):
+    page = opened("book/welcome", base=served, color_scheme="light")
     live(page, "attn-mixture")
     light = background(page, "body"), background(page, "attn-mixture", ".card")
     while page.evaluate("document.documentElement.dataset.mode") != "dark":
@@ -718,9 +722,8 @@ def test_the_list_of_headings_follows_the_reader_upwards(opened):
 CHAPTER = CHAPTERS[0]
 
 
-@pytest.mark.parametrize("way", ["file", "http"])
-def test_an_opened_chapter_gets_a_tick_that_stays_until_it_is_cleared(opened, served, way):
-    page = opened("book/welcome", base=served if way == "http" else None)
+def test_an_opened_chapter_gets_a_tick_that_stays_until_it_is_cleared(opened, served):
+    page = opened("book/welcome", base=served)
     link = page.locator(".bd-docs-nav a", has_text=re.compile("Weights")).first
     assert page.locator(".opened-tick").count() == 0
     assert page.locator("[data-reading-progress]").inner_text().startswith("No chapter opened yet.")
@@ -741,10 +744,9 @@ def test_an_opened_chapter_gets_a_tick_that_stays_until_it_is_cleared(opened, se
     quiet(page)
 
 
-@pytest.mark.parametrize("way", ["file", "http"])
-def test_right_answers_are_counted_and_forgotten_with_what_was_opened(opened, served, way):
+def test_right_answers_are_counted_and_forgotten_with_what_was_opened(opened, served):
     asked = selftests.questions(1)
-    page = opened(CHAPTER, base=served if way == "http" else None)
+    page = opened(CHAPTER, base=served)
     line = page.locator("[data-selftests]")
     assert line.inner_text().strip() == f"0 of {len(asked)} self-tests of this chapter right."
     assert line.evaluate("el => el.closest('section').querySelector('h2').firstChild.data") == "Summary"

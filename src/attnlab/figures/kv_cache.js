@@ -94,9 +94,9 @@ class KVCache extends Figure {
       tbody tr:first-child *{font-weight:600}
       @container(max-width:36rem){.sliders{grid-template-columns:repeat(3,1fr);gap:0 .75rem;font-size:.8125rem}
       .slider input{margin:-.65rem 0 -.35rem}table{font-size:.8125rem}th,td{width:auto}thead th{white-space:nowrap}
-      .controls,.formula{margin-top:.25rem}.caption{margin-top:.4rem}}
+      .formula p:first-child{min-height:2.9em}.controls,.formula{margin-top:.25rem}.caption{margin-top:.4rem}}
       @container(max-width:19rem){.sliders{grid-template-columns:1fr 1fr}.chart p,table,.formula{font-size:.75rem}
-      td{white-space:nowrap}thead th{white-space:normal}}@container(max-width:12rem){.sliders{grid-template-columns:1fr}}</style>
+      table{table-layout:fixed}:is(th,td):first-child{width:34%}td{white-space:nowrap}thead th{white-space:normal}}@container(max-width:12rem){.sliders{grid-template-columns:1fr}}</style>
     <label class="chip">model <select ref="model"><option value="">of your own</option>${
       join(Object.keys(models), (name) => `<option>${name}</option>`)}</select></label>
     <div class="chart">${join(KINDS, (kind, k) => `<p>${kind}: <span data-t="h${k}"></span> <b data-t="b${k}"></b></p>
@@ -113,8 +113,7 @@ class KVCache extends Figure {
     <div class="formula"><p><span>2 · <b data-t="f0"></b> layers</span> <span>· <b data-t="f1"></b> KV heads</span>
     <span>· <b data-t="f2"></b> dimensions</span> <span>· <b data-t="f3"></b> tokens</span>
     <span>· batch <b data-t="f4"></b></span> <span>· <b data-t="f5"></b> bytes</span>
-    <span>= <b data-t="f6"></b> bytes</span> <span>= <b class="c1" data-t="f7"></b></span></p>
-    </div><p class="caption">Query heads are no factor. Logarithmic axis; 1&nbsp;KiB is 1024 bytes, 1&nbsp;Ki 1024 tokens.
+    </p><p><span>= <b data-t="f6"></b> bytes</span> <span>= <b class="c1" data-t="f7"></b></span></p></div><p class="caption">Query heads are no factor. Logarithmic axis; 1&nbsp;KiB is 1024 bytes, 1&nbsp;Ki 1024 tokens.
     Cards hold ${this.state.cards.map((x) => +(x / 2 ** 30).toPrecision(4)).join(', ')} GiB, as drivers report. Not counted: weights, activations, the
     system. What fewer KV heads or a window cost in quality, no byte tells.</p>`;
   }

@@ -66,7 +66,7 @@ class Masking extends Figure {
       @container(max-width:36rem){.flow{grid-template-columns:minmax(0,1fr)}.controls{margin:0}.badge i{display:none}
       .row{grid-template-columns:1.2rem repeat(5,minmax(0,1fr)) .8rem 2.4rem}.row,.formula{font-size:.8125rem}
       .cell{min-height:2.5rem;padding:.1rem 0}.formula{margin-top:.5rem;padding:.4rem .6rem}.formula p:last-child{min-height:2.9em}}
-      @container(max-width:20rem){[role=grid]{margin:0 -.3rem}.formula p:first-child{min-height:2.9em}
+      @container(max-width:20rem){[role=grid]{margin:0 -.3rem}.formula p:first-child{min-height:2.9em}.wide{display:none}
       .cell b{font-size:.75rem}}</style>
     <div class="flow">
     <div role="grid" ref="grid" aria-label="mask, selected is allowed" aria-multiselectable="true">
@@ -76,7 +76,7 @@ class Masking extends Figure {
     <div class="row rim" role="row"><span role="rowheader">v</span>${
       VALUES.map((v) => `<span role="gridcell">${v}</span>`).join('')}</div></div>${controls}</div>
     <div class="formula"><p><b>q<i data-t="q"></i></b>: <span>S + M = <i data-t="s"></i></span>
-    <span>+ <i data-t="m"></i></span></p><p>softmax: <span>α = <i data-t="a"></i></span></p>
+    <span>+ <i data-t="m"></i></span></p><p><b class="wide">softmax:</b> <span>α = <i data-t="a"></i></span></p>
     <p>O = <i data-t="o"></i></p></div>
     <p class="caption">In each cell the score above, the weight below. α = softmax(S + M), row by row: M is 0 where
     a key is allowed and −∞ where not; e<sup>−∞</sup> = 0. The allowed weights keep their ratios. With nothing allowed,

@@ -45,14 +45,15 @@ class OnlineSoftmax extends Figure {
       .key{padding:.3rem 0;white-space:nowrap;overflow:hidden;border:1px dashed var(--line);border-radius:.4rem;color:var(--dim);cursor:pointer;
       line-height:1.3;font-size:.8125rem}.key b{display:block;font-size:1rem;color:var(--ink)}
       .done{border-style:solid;background:var(--soft)}
-      .fast{border:2px solid var(--k1);box-shadow:inset 0 -4px var(--k1);color:var(--ink)}
+      .fast{border:1px solid var(--k1);box-shadow:inset 0 0 0 1px var(--k1),inset 0 -5px var(--k1);color:var(--ink)}
       .sums{grid-template-columns:repeat(3,minmax(0,1fr));margin:.6rem 0}
       .sums div{padding:.35rem;border:2px solid var(--k1);border-radius:.4rem}.sums b{font-size:1.0625rem}
       .line{position:relative;height:3.4rem;margin:.25rem 1rem 0}.line hr{position:absolute;top:1.2rem;left:0;right:0;
       margin:0;border:0;border-top:2px solid var(--dim)}.line .mark{top:1.2rem}.line .t{top:2.6rem;color:var(--dim);
       font-size:.6875rem}.ring{width:1.9rem;height:1.9rem;border:2px solid var(--k2);border-radius:50%}
       .disk{background:var(--k1);font-size:.75rem}.formula p{min-height:1.45em}
-      @container(max-width:30rem){.keys{gap:.15rem}.key{font-size:.625rem}.key b{font-size:.75rem}.formula{font-size:.75rem}.chip{padding:0 .5rem}}</style>
+      @container(max-width:30rem){.keys{gap:.15rem}.key{font-size:.625rem}.key b{font-size:.75rem}.formula{font-size:.75rem}.chip{padding:0 .5rem}
+      .both{min-height:2.9em}}</style>
     <p class="h">keys in slow memory; the framed tile is in fast memory</p>
     <div class="keys" ref="keys" role="img">${KEYS.map((j) => `<div class="key"><b data-t="s${j}"></b>v = ${j}<br>
     <span data-t="e${j}"></span></div>`).join('')}</div>
@@ -62,7 +63,7 @@ class OnlineSoftmax extends Figure {
     <div class="formula"><p><span data-t="f1"></span><sup data-t="up" class="nw"></sup><span data-t="f"></span></p><p data-t="f2"></p><p data-t="f3"></p></div>
     <div class="line" role="img" ref="line"><hr>${KEYS.map((j) => `<span class="mark t" style="left:${20 * j}%">${j}
     </span>`).join('')}<span class="mark ring" ref="ring"></span><span class="mark disk" ref="disk">o/ℓ</span></div>
-    <p><b class="c1">o/ℓ = <span data-t="output"></span></b> (disk), softmax over the keys read: <b class="c2"><span
+    <p class="both"><b class="c1">o/ℓ = <span data-t="output"></span></b> (disk), softmax over the keys read: <b class="c2"><span
     data-t="right"></span></b> (ring)</p>${controls}
     <p class="caption">Above: score s and value v of each key; in the tile, e<sup class="nw">s − m</sup>. Kept between tiles:
     m, ℓ and o, three numbers for a value of one component. With more keys in a tile there are fewer steps and the

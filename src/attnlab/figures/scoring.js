@@ -5,7 +5,7 @@ const W_Q = [[1, 0], [-1, 1], [1, 0]], W_K = [[-1, 1], [-1, -1], [1, 0]], V = [1
 const times = ([a, b], [x, y]) => a * x + b * y;
 const SCORES = { // formula, remark, and the score itself
   dot: ['q · k', 'Norm counts: long k₁ wins even where q lies on k₂; k₅, amid the others, nowhere.', times],
-  scaled_dot: ['q · k / √2', 'The same keys win as with dot; weights are more even.',
+  scaled_dot: ['q · k / √2', 'The same keys win as with dot: to divide by √2 moves no border, and makes the weights more even.',
     (q, k) => times(q, k) / Math.SQRT2],
   additive: ['v · tanh(W_q q + W_k k)', `W_q = [[1, 0], [−1, 1], [1, 0]], W_k = [[−1, 1], [−1, −1], [1, 0]],
     v = [1, 2, 3]. At [1, 1] k₅ wins, neither long nor nearest; |s| < 6.`,
@@ -43,6 +43,7 @@ class Scoring extends QueryFigure {
 
   body(controls) {
     return `<style>${PLOT_CSS}
+      .notes{display:grid}.notes *{grid-area:1/1;visibility:hidden}.notes .on{visibility:visible}
       .two{display:grid;grid-template-columns:1fr 1fr;gap:0 2rem}.plot{aspect-ratio:1}${HANDLE_CSS}
       .edge{stroke:var(--dim);stroke-width:2px;stroke-linecap:round}.plot i{position:absolute;font-style:normal;
       transform:translate(-50%,-50%)}.plot :is(i,.mark){pointer-events:none}.disc,.point{border-radius:50%}
@@ -67,14 +68,14 @@ class Scoring extends QueryFigure {
       data-t="s${i}"></span><span data-t="p${i}"></span></p>`).join('')}</div></div></div>${controls}
     <div class="formula"><p><span>score s = <span data-t="formula"></span></span></p><p><span>‖k₂‖ = ‖k₃‖:</span>
     <span>ln(α₂/α₃) = s₂ − s₃ = <b data-t="gap"></b></span></p></div>
-    <p class="caption">Discs are weights; small numbers say which key wins for a query there.
-    <span data-t="note"></span></p>`;
+    <p class="caption notes" ref="notes">${Object.values(SCORES).map(([, note]) => `<span>Discs are weights; small numbers
+    say which key wins for a query there. ${note}</span>`).join('')}</p>`;
   }
 
   draw({ q1, q2, score }, { scores, weights, winners }) {
-    const { ref } = this, [formula, note] = SCORES[score];
+    const { ref } = this, [formula] = SCORES[score];
     const who = winners[4] ? 'all five tie' : winners.map(name).join(', ') + (winners[1] ? ' tie' : ' wins');
-    this.text({ q1: fixed(q1, 1), q2: fixed(q2, 1), who, formula, note, gap: fixed(scores[1] - scores[2], 3) });
+    this.text({ q1: fixed(q1, 1), q2: fixed(q2, 1), who, formula, gap: fixed(scores[1] - scores[2], 3) });
     PLACES.forEach((q, i) => this.text({ [`at${i}`]: `${leader(scoresAt(score, q)) + 1}` }));
     KEYS.forEach(([, y], i) => {
       this.text({ [`s${i}`]: fixed(scores[i], 3), [`p${i}`]: percent(weights[i]) });
@@ -83,6 +84,7 @@ class Scoring extends QueryFigure {
       for (const part of ['row', 'disc']) ref[part + i].classList.toggle('win', winners.includes(i));
       ref[`k${i}`].style.top = q2 > y ? '1.4rem' : '-1.4rem'; // letters keep to the side where the query is not
     });
+    Object.keys(SCORES).forEach((one, i) => ref.notes.children[i].classList.toggle('on', one === score));
     ref.edge.setAttribute('d', borders[score] ??= bordersOf(score));
     place(ref.handle, keyPlane, q1, q2);
     const most = `${who} with ${percent(weights[winners[0]])}`;

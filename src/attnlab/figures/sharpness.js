@@ -50,9 +50,10 @@ class Sharpness extends Figure {
       .piece[ref=logn]{border-top-style:dashed}
       .piece::after{content:"";position:absolute;right:-1px;top:-6px;border:5px solid transparent;
       border-left:8px solid var(--ink);border-right:0}
-      .left::after{right:auto;left:-1px;border-left:0;border-right:8px solid var(--ink)}.nil{visibility:hidden}
+      .left::after{right:auto;left:-1px;border-left:0;border-right:8px solid var(--ink)}.nil{visibility:hidden}.far{display:block}
       @container(max-width:36rem){.chart{grid-template-columns:1fr}.read{grid-template-columns:repeat(3,auto);gap:.5rem;
-      justify-content:space-between}.plot{height:15rem}}</style>
+      justify-content:space-between}.plot{height:15rem}.far{min-height:2.9em}}
+      @container(max-width:20rem){.slider{font-size:.8125rem}}</style>
     <div class="chart"><div class="read">
     <div><p class="h"><i class="f1"></i>each copy</p><b class="c1" data-t="each"></b></div>
     <div><p class="h"><i class="f1"></i>× <span data-t="copies"></span> = key 1</p><b class="c1" data-t="all"></b></div>
@@ -73,9 +74,9 @@ class Sharpness extends Figure {
     <span>= σ(Δ/T + ln n)</span> <span>= σ(<span data-t="ratio"></span> + <span data-t="logn"></span>)</span>
     <span>= <b class="c1" data-t="total"></b></span></p></div>
     <p class="caption">Nothing here touches the query. T divides the score difference Δ. Copies of key 1 add ln n, which
-    T does not divide. A mask adds −∞ to the score of key 2. As <span class="nw">T → 0</span> the maximum becomes hard:
-    <span data-t="hard"></span>. As <span class="nw">T → ∞</span> the weights become uniform over the keys: key 1 has
-    <span data-t="even"></span> (the ring on the curve).</p>`;
+    T does not divide. A mask adds −∞ to the score of key 2. <span class="far">As <span class="nw">T → 0</span> the maximum
+    becomes hard: <span data-t="hard"></span>.</span> <span class="far">As <span class="nw">T → ∞</span> the weights become
+    uniform: key 1 has <span data-t="even" class="nw"></span> (the ring).</span></p>`;
   }
 
   draw({ temperature, delta, copies: n, masked }, { weights, logit, total }) {

@@ -73,9 +73,9 @@ class SplitMerge extends Figure {
       .strip{grid-template-columns:repeat(16,minmax(0,1fr));line-height:1.2rem}
       .chip{padding:0 .4rem;font-size:.75rem}[ref=x]{line-height:1.4rem}.rim{margin-top:.2rem}.pick{margin-bottom:.25rem}
       .controls{margin-top:.5rem!important}}
-      @container(max-width:32.5rem){.formula{min-height:7.75em}}@container(max-width:29rem){.formula{min-height:9.2em}}
+      @container(max-width:32.5rem){.formula{min-height:7.75em}}@container(max-width:29rem){.formula{min-height:9.2em}}@container(max-width:22rem){.formula{font-size:.75rem}}
       @container(max-width:20rem){.flow{gap:.4rem .5rem}.flow>*+* .board{grid-template-columns:.6rem repeat(8,minmax(0,1fr));
-      font-size:.625rem;letter-spacing:-.02em}.gap{margin-left:1px}.strip{font-size:.625rem}.chip{padding:0 .3rem;min-width:2.5rem;justify-content:center;font-size:.6875rem}.formula{font-size:.75rem;min-height:10.5em}
+      font-size:.625rem;letter-spacing:-.02em}.gap{margin-left:1px}.strip{font-size:.625rem}.chip{padding:0 .3rem;min-width:2.5rem;justify-content:center;font-size:.6875rem}.formula{min-height:12.2em}
       .formula span{white-space:normal}.formula p:last-child{min-height:0}}</style>
     <div class="flow">${board('x', 'j', CHOOSE)}${board('heads', 'h')}${board('merged', 'j')}</div>
     ${strip('x')}${strip('heads')}${controls}

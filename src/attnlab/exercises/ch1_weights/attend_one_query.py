@@ -1,5 +1,7 @@
 """Exercise 1.8: attend_one_query, and what people write instead."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from attnlab import softmax
@@ -72,7 +74,7 @@ def _():
             hint="Do the values take part in the scores?",
         ),
     },
-    sign={"minus": WORST_FIRST},
+    sign={"minus": replace(WORST_FIRST, hint="Which weight does a key get that is equal to the query?")},
     mix={
         "keys": Wrong(
             "The weights mix the *keys*. Keys are for comparing; what is mixed is the values.",
@@ -90,13 +92,23 @@ def _():
             "Only the best match's value comes back. Attention mixes: every value keeps its share.",
             hint="What happened to the second-best value?",
         ),
-        "mean": Wrong("All values get the same share: query and keys are not used."),
-        "no sum": Wrong("The values are multiplied by their weights but not added up."),
+        "mean": Wrong(
+            "All values get the same share: query and keys are not used.",
+            hint="Would your result change with another query?",
+        ),
+        "no sum": Wrong(
+            "The values are multiplied by their weights but not added up.",
+            hint="How many vectors should come back?",
+        ),
         "averaged": Wrong(
             "The weighted values are averaged instead of added: the result is n_k times too small, "
-            "for the weights have divided already."
+            "for the weights have divided already.",
+            hint="What would the result be if all values were equal?",
         ),
-        "softmaxed values": Wrong("Softmax is applied to the values too. They are mixed as they are."),
+        "softmaxed values": Wrong(
+            "Softmax is applied to the values too. They are mixed as they are.",
+            hint="With a single pair, should its value come back unchanged?",
+        ),
     },
     normalise={
         "not": Wrong(
@@ -114,7 +126,10 @@ def _():
             seen_in="PetrochukM/PyTorch-NLP#2",
             hint="Which axis of your scores counts the keys?",
         ),
-        "twice": Wrong("Softmax is applied twice, to the scores and to the weights: the second one flattens them."),
+        "twice": Wrong(
+            "Softmax is applied twice, to the scores and to the weights: the second one flattens them.",
+            hint="How far apart can two numbers lie that softmax has already been applied to?",
+        ),
     },
     shift={"none": OVERFLOW, "mean": SHIFT_MEAN},
     storage={"like values": LIKE_INPUT},
@@ -172,6 +187,27 @@ def _(
 )
 def _(query, keys, values):
     return (keys @ query) @ values
+
+
+@attend_one_query.mistake(
+    "no exponential",
+    "The scores are divided by their sum, without `exp` (the scale then cancels). A score may be negative, and so may "
+    "the sum: softmax takes exponentials first, which never are.",
+    hint="What becomes of a negative score?",
+)
+def _(query, keys, values):
+    scores = keys @ query
+    return scores / scores.sum() @ values
+
+
+@attend_one_query.mistake(
+    "softmax last",
+    "The raw scores mix the values, and softmax comes last, over the output's components. It belongs one step earlier: "
+    "it makes weights of the scores, one for each key.",
+    hint="Along which axis should the shares sum to 1, keys or components?",
+)
+def _(query, keys, values):
+    return softmax(keys @ query / query.shape[-1] ** 0.5 @ values)
 
 
 @attend_one_query.variant

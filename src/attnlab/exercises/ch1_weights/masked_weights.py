@@ -1,5 +1,7 @@
 """Exercise 1.6: masked_weights, and what people write instead."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from attnlab import softmax
@@ -37,7 +39,21 @@ def _(rng):
         allowed = np.zeros(n, dtype=bool)
         allowed[rng.permutation(n)[:kept]] = True
         cases.append((rng.normal(size=n) * 1.5, allowed))
-    return [*cases, (cases[0][0].astype(np.float32), cases[0][1])]
+    cases.append((cases[0][0].astype(np.float32), cases[0][1]))
+    return [Probe(case, says=_still_a_share) for case in cases]
+
+
+def _still_a_share(scores, allowed, weights):
+    """Said where the allowed keys have the right shares of what a forbidden one leaves them."""
+    kept, rest = weights[allowed], weights[~allowed]
+    if kept.min() <= 0 or rest.max() <= 0 or not np.allclose(kept / kept.sum(), softmax(scores[allowed]), rtol=1e-4):
+        return ""
+    place = np.argmax(np.where(allowed, 0, weights))
+    score = scores[allowed][0] + np.log(weights[place] / kept[0])
+    return (
+        f"A forbidden key still has a weight: key {place} gets what a score of {score:.3g} would give it. Whatever "
+        "number you fill in or subtract, its exponential is no 0; only the score −∞ gives exactly that."
+    )
 
 
 _ABOVE = (
@@ -50,7 +66,7 @@ _BELOW = (
 )
 _WHOLE = (
     "For whole numbers as scores it fails, or cuts off fractions: an array of integers holds neither −∞ nor a weight. "
-    "`scores.astype(float)` is a floating copy."
+    "`scores.astype(float)` is a floating copy (of a tensor, `scores.double()`)."
 )
 
 
@@ -73,7 +89,8 @@ def _():
             "Allowed keys with low scores lose to the forbidden one: its score must be −∞, not merely small.",
         ),
         "a single key": Probe((np.array([2.0]), np.array([True])), "With a single key the weight is 1, of shape (1,)."),
-        "huge scores": Probe((np.array([1000.0, 1001.0, 5.0]), np.array([True, True, False])), HUGE),
+        # All are huge, the forbidden one too: else a turned mask would look as if nothing overflowed.
+        "huge scores": Probe((np.array([1000.0, 1001.0, 1002.0]), np.array([True, True, False])), HUGE),
         "everything allowed": Probe(
             (np.array([0.5, -1.0, 2.0]), np.array([True] * 3)), "With every key allowed this is plain softmax."
         ),
@@ -84,15 +101,16 @@ def _():
     }
 
 
+_TURNED = Wrong(
+    "The mask is turned round: the forbidden keys share the weight. Here True means *allowed*; "
+    "other libraries mean the opposite.",
+    seen_in="rasbt/LLMs-from-scratch#1061",
+    hint="What does True mean in `allowed`?",
+)
+
+
 @masked_weights.choice_points(
-    polarity={
-        "turned": Wrong(
-            "The mask is turned round: the forbidden keys share the weight. Here True means *allowed*; "
-            "other libraries mean the opposite.",
-            seen_in="rasbt/LLMs-from-scratch#1061",
-            hint="What does True mean in `allowed`?",
-        ),
-    },
+    polarity={"turned": _TURNED},
     where={
         "score 0": Wrong(
             "A forbidden key has the score 0 (the scores are multiplied by the mask, or 0 is filled in), and e^0 = 1 "
@@ -107,8 +125,8 @@ def _():
             hint="What do your weights sum to?",
         ),
         "mask added": Wrong(
-            "The mask itself is added to the scores: True counts as 1, so allowed keys get a small bonus and "
-            "nothing is forbidden.",
+            "The mask itself is added to the scores (or its opposite subtracted): True counts as 1, so allowed keys "
+            "get a small bonus and nothing is forbidden.",
             seen_in="pytorch/pytorch#21518",
             hint="What is 0.5 + True?",
         ),
@@ -121,9 +139,9 @@ def _():
             "a forbidden one has the weight 0.",
             hint="Which key does your second number belong to?",
         ),
-        "ignored": Wrong("The mask is not used."),
+        "ignored": Wrong("The mask is not used.", hint="Would your result change with `allowed`?"),
     },
-    normalise={"not": NOT_NORMALISED},
+    normalise={"not": replace(NOT_NORMALISED, hint="What do your weights sum to?")},
     shift={"none": OVERFLOW},
     storage={"like scores": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},
@@ -162,6 +180,13 @@ def _(
     else:
         weights = normalised(np.where(kept, scores, fill))
     return weights.astype(scores.dtype) if storage == "like scores" else weights
+
+
+@masked_weights.mistake("turned, NaN where nothing is left", _TURNED.text, seen_in=_TURNED.seen_in, hint=_TURNED.hint)
+def _(scores, allowed):
+    """Where every key is allowed: attnlab's softmax of −∞ alone gives zeros; torch's, and most others, give NaN."""
+    exps = shifted_exp(np.where(allowed, -np.inf, scores))
+    return exps / exps.sum()
 
 
 @masked_weights.variant

@@ -49,7 +49,12 @@ def _():
 
 @scaled_scores.choice_points(
     scale=SCALE,
-    sign={"minus": Wrong("The sign is turned round: the best match gets the lowest score.")},
+    sign={
+        "minus": Wrong(
+            "The sign is turned round: the best match gets the lowest score.",
+            hint="What is the score of a key that is equal to the query?",
+        ),
+    },
     product={
         "cosine": Wrong(
             "Both vectors are divided by their lengths: that is the cosine. The dot product keeps the lengths, "
@@ -65,6 +70,16 @@ def _():
             "These are the weights already. The scores are asked for: leave softmax to the next step.",
             hint="Do scores have to sum to one?",
         ),
+        "not added": Wrong(
+            "The components are multiplied in pairs, but not added up: a dot product is the *sum* of these products, "
+            "one number for each key.",
+            hint="How many scores does one key get?",
+        ),
+        "everything added": Wrong(
+            "The products of *all* keys are added up, to a single number. Each key has a score of its own: add along "
+            "its components alone, `axis=-1`.",
+            hint="Which axis does `np.sum` add over when you name none?",
+        ),
     },
     storage={"like query": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},
@@ -74,6 +89,10 @@ def _(query, keys, *, scale="root", sign="plus", product="dot", storage="floatin
     if product == "cosine":
         lengths = np.linalg.norm(keys, axis=-1) * np.linalg.norm(query)
         scores = np.divide(scores, lengths, out=np.zeros(len(keys)), where=lengths > 0)
+    elif product == "not added":
+        scores = keys * query
+    elif product == "everything added":
+        scores = np.sum(keys * query)
     elif product == "distance":
         scores = -np.linalg.norm(keys - query, axis=-1)
     scores = scaled(scores, query, keys, scale) * (1 if sign == "plus" else -1)
@@ -93,6 +112,17 @@ def _(query, keys, *, scale="root", sign="plus", product="dot", storage="floatin
 def _(query, keys):
     lengths = np.linalg.norm(keys, axis=-1) * np.linalg.norm(query)
     return np.divide(keys @ query, lengths, out=np.zeros(len(keys)), where=lengths > 0)
+
+
+@scaled_scores.mistake(
+    "by the query's length",
+    "The dot products are divided by the length of the query as an arrow, the root of its summed squares. What belongs "
+    "below the fraction bar is √d_k, where d_k only counts its components.",
+    hint="Should a query that is twice as long get the same scores?",
+)
+def _(query, keys):
+    length = np.linalg.norm(query)
+    return keys @ query / length if length else np.zeros(len(keys))
 
 
 @scaled_scores.variant

@@ -5,6 +5,15 @@ import numpy as np
 from ..common import HUGE, IN_PLACE, INTEGERS, LIKE_INPUT, OVERFLOW, SHIFT_MEAN, shifted_exp
 from ..engine import Probe, Wrong, exercise
 
+_SHRUNK = (
+    "The shares are right but for a factor: each row sums to a little less than 1. Is a small number added to the sum, "
+    "against a division by 0? It is not needed: the largest exponential is exp(0) = 1, so the sum is at least 1."
+)
+_LOG = Wrong(
+    "This is the logarithm of softmax. The weights themselves are asked for: leave out the log.",
+    hint="Can a share be negative?",
+)
+
 
 @exercise(
     "1.3",
@@ -33,7 +42,14 @@ def stable_softmax(scores):
 def _(rng):
     shapes = [(5,), (4, 4), (3, 5), (6, 2), (3, 3)]  # square tables: there a wrong axis raises no error
     tables = [rng.normal(size=shape) * 1.5 for shape in shapes]
-    return [*((t,) for t in tables), (tables[1].astype(np.float32),)]
+    return [Probe((t,), says=_shrunk) for t in [*tables, tables[1].astype(np.float32)]]
+
+
+def _shrunk(scores, weights):
+    """Said where weights are softmax times a factor just below 1."""
+    sums = weights.sum(axis=-1, keepdims=True)
+    right = np.allclose(weights / sums, stable_softmax.reference(scores), rtol=1e-6, atol=0)
+    return _SHRUNK if right and (sums < 1).all() and (sums > 0.999).all() else ""
 
 
 @stable_softmax.hard_probes
@@ -86,7 +102,10 @@ _DIVIDED = Wrong(
             "There is no `exp`: negative scores stay negative, and shares cannot be.",
             hint="What happens to a negative score?",
         ),
-        "power of 2": Wrong("The base is 2 instead of e, so the weights are flatter than softmax's."),
+        "power of 2": Wrong(
+            "The base is 2 instead of e, so the weights are flatter than softmax's.",
+            hint="By which factor does a weight grow when its score rises by 1?",
+        ),
         "sigmoid": Wrong(
             "Each score goes through the logistic function on its own; a row then sums to anything. "
             "Softmax lets the scores compete.",
@@ -108,7 +127,7 @@ _DIVIDED = Wrong(
             hint="What do the weights sum to?",
             same_as="divide: not",
         ),
-        "log": Wrong("This is the logarithm of softmax. The weights themselves are asked for: leave out the log."),
+        "log": _LOG,
     },
     shift={
         "none": OVERFLOW,
@@ -155,6 +174,45 @@ def _(
     if inputs == "overwritten":
         given -= given.max(axis=-1, keepdims=True)
     return weights.astype(given.dtype) if storage == "like scores" else weights
+
+
+@stable_softmax.mistake("log, no weight rounded to 0", _LOG.text, hint=_LOG.hint)
+def _(scores):  # as `log_softmax` does it: where the logarithm of a weight would be −∞, it stays a number
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+@stable_softmax.mistake(
+    "sum over all",
+    "The largest score is that of each row, but the sum runs over the whole table, so all rows together sum to 1 "
+    "instead of each row.",
+    hint="Which axis does a sum add over when you name none?",
+)
+def _(scores):
+    exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exps / exps.sum()
+
+
+@stable_softmax.mistake(
+    "sum over the first axis",
+    "The largest score is that of each row, but the sum runs over the first axis (Python's own `sum` does that, too): "
+    "the columns sum to 1 instead of the rows.",
+    hint="Print `weights.sum(axis=-1)`. Should every entry be 1?",
+)
+def _(scores):
+    exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exps / exps.sum(axis=0)
+
+
+@stable_softmax.mistake(
+    "maximum over the first axis",
+    "You subtract the largest score of each *column*. A shift changes no weight only if all scores of a row are "
+    "shifted by the same number: take the maximum along the last axis, as the sum.",
+    hint="How far apart are two scores of one row before your shift, and after it?",
+)
+def _(scores):
+    exps = np.exp(scores - scores.max(axis=0))
+    return exps / exps.sum(axis=-1, keepdims=True)
 
 
 @stable_softmax.mistake(

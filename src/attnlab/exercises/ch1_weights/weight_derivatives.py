@@ -72,18 +72,53 @@ def _():
             hint="What is [i = j] when i and j differ?",
         ),
         "factor of the column": Wrong(
-            "The factor before the bracket is αⱼ instead of αᵢ: off the diagonal stands −αⱼ² instead of −αᵢαⱼ.",
+            "Off the diagonal stands −αⱼ² instead of −αᵢαⱼ: the factor before the bracket is αⱼ instead of αᵢ, or "
+            "squares (`w * w`) stand where the table of all products should, `np.outer(w, w)`.",
             hint="Does NumPy multiply your factor along the rows or along the columns?",
         ),
-        "alone": Wrong("Only the products −αᵢαⱼ are there; αᵢ on the diagonal is missing."),
+        "column in the bracket": Wrong(
+            "Off the diagonal stands −αᵢ² instead of −αᵢαⱼ: in both factors α runs down the rows. The α in the bracket "
+            "is that of the column, αⱼ.",
+            hint="Which of your two factors changes from column to column?",
+        ),
+        "one number": Wrong(
+            "The same number is subtracted everywhere, Σ αᵢ²: of two vectors, `@` and `np.dot` make one number, with "
+            "or without `.T`. The table of all products αᵢαⱼ is `np.outer(w, w)`.",
+            hint="Which shape has `w @ w`?",
+        ),
+        "subtracted twice": Wrong(
+            "On the diagonal αᵢ² is subtracted twice: αᵢ(1 − αᵢ) holds it already, and the table of products holds it "
+            "again.",
+            hint="What does your formula give where i = j, multiplied out?",
+        ),
+        "added off the diagonal": Wrong(
+            "The diagonal is right; off it the sign is missing. Raising one score *lowers* every other weight: −αᵢαⱼ.",
+            hint="The weights sum to 1. What must each column of derivatives sum to?",
+        ),
+        "1 − αᵢ on the diagonal": Wrong(
+            "On the diagonal stands 1 − αᵢ. The factor αᵢ before the bracket is missing there: αᵢ(1 − αᵢ).",
+            hint="The weights sum to 1. What must each column of derivatives sum to?",
+        ),
+        "alone": Wrong(
+            "Only the products −αᵢαⱼ are there; αᵢ on the diagonal is missing.",
+            hint="What is [i = j] on the diagonal?",
+        ),
     },
-    sign={"minus": Wrong("The whole table has the wrong sign: raising a score should raise its own weight.")},
+    sign={
+        "minus": Wrong(
+            "The whole table has the wrong sign: raising a score should raise its own weight.",
+            hint="Which sign should the diagonal have?",
+        ),
+    },
     of={
         "scores": Wrong(
             "The formula is applied to the scores themselves. α stands for the weights: softmax comes first.",
             hint="Do the α of your formula sum to one?",
         ),
-        "sigmoid": Wrong("These are the derivatives of a logistic function for each score; softmax lets them compete."),
+        "sigmoid": Wrong(
+            "These are the derivatives of a logistic function for each score; softmax lets them compete.",
+            hint="What do your α sum to?",
+        ),
     },
     shift={"none": OVERFLOW},
     storage={"like scores": LIKE_INPUT},
@@ -101,6 +136,11 @@ def _(scores, *, cross="subtracted", sign="plus", of="weights", shift="max", sto
         "one on the diagonal": np.eye(len(w)) - products,
         "one minus": w[:, None] * (1 - w),
         "factor of the column": w * (np.eye(len(w)) - w),
+        "column in the bracket": w[:, None] * (np.eye(len(w)) - w[:, None]),
+        "one number": np.diag(w) - w @ w,
+        "subtracted twice": np.diag(w * (1 - w)) - products,
+        "added off the diagonal": np.diag(w - 2 * w * w) + products,
+        "1 − αᵢ on the diagonal": np.diag(1 - w + w * w) - products,
         "alone": -products,
     }[cross]
     if inputs == "overwritten":

@@ -37,8 +37,8 @@ def _(rng):  # plain numbers, as in the chapter
 
 
 _ARRAYS = (
-    "It is right for numbers, but not for arrays: use NumPy's `np.exp` and `np.log`, no `if` on the inputs, and store "
-    "the result in no array of integers."
+    "With arrays it fails, or cuts off fractions: use NumPy's `np.exp` and `np.log`, no `if` on the inputs and no list "
+    "with an entry for each copy, and store the result in no array of integers."
 )
 
 
@@ -64,17 +64,27 @@ def _():
             "The number of copies is added to the score. What is added is its logarithm: n·e^Δ = e^(Δ + ln n).",
             hint="How do you write n·e^Δ as a single power of e?",
         ),
-        "n - 1": Wrong("n − 1 is added to the score. What is added is ln n: n·e^Δ = e^(Δ + ln n)."),
+        "n - 1": Wrong(
+            "n − 1 is added to the score. What is added is ln n: n·e^Δ = e^(Δ + ln n).",
+            hint="How do you write n·e^Δ as a single power of e?",
+        ),
         "factor": Wrong(
             "The score is multiplied by the number of copies. Copies multiply the *exponential*, not the score.",
             hint="With Δ = 0 and three copies of key 1: is its total ½?",
         ),
         "minus": Wrong(
-            "ln n is subtracted: more copies then get *less* together. It is added.",
+            "More copies get *less* together: ln n is subtracted, or n multiplies e^(−Δ), which it should divide. A "
+            "bonus is added.",
             hint="Should ten copies have more weight together than one?",
         ),
-        "none": Wrong("The copies are not counted: this is the weight with a single copy."),
-        "log2": Wrong("The logarithm has base 2; softmax uses e, so it must be the natural logarithm."),
+        "none": Wrong(
+            "The number of copies has no effect: it is not used, or it cancels. This is the weight of a single copy.",
+            hint="What does your formula give for Δ = 0 and 1 copy, and for Δ = 0 and 3 copies?",
+        ),
+        "log2": Wrong(
+            "The logarithm has base 2; softmax uses e, so it must be the natural logarithm.",
+            hint="Which number is `np.exp(np.log2(8))`?",
+        ),
     },
     sign={
         "difference": Wrong(
@@ -87,8 +97,19 @@ def _():
             "This is the weight of one copy. All copies together are asked for.",
             hint="How many keys share that weight?",
         ),
-        "other key": Wrong("This is the weight of the other key; the copies have the rest."),
-        "odds": Wrong("This is the ratio of the two weights (the odds), not a share: it can exceed 1."),
+        "other key": Wrong(
+            "This is the weight of the other key; the copies have the rest.",
+            hint="What should a very large difference give?",
+        ),
+        "odds": Wrong(
+            "This is the ratio of the two weights (the odds), not a share: it can exceed 1.",
+            hint="By which sum must n·e^Δ be divided?",
+        ),
+        "score": Wrong(
+            "This is the score of all copies together, with their bonus. Their *share* is asked for: its exponential, "
+            "divided by the sum of the exponentials.",
+            hint="Can a share be negative?",
+        ),
     },
     storage={"like difference": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},
@@ -99,7 +120,7 @@ def _(difference, copies, *, bonus="log", sign="plus", share="total", storage="f
     logit = delta * (copies if bonus == "factor" else 1) + added.get(bonus, 0)
     if share == "other key":
         logit = -logit
-    result = np.exp(logit) if share == "odds" else 1 / (1 + np.exp(-logit))
+    result = {"odds": np.exp(logit), "score": logit}.get(share, 1 / (1 + np.exp(-logit)))
     if share == "one copy":
         result = result / copies
     if inputs == "overwritten":
@@ -115,6 +136,24 @@ def _(difference, copies, *, bonus="log", sign="plus", share="total", storage="f
 )
 def _(difference, copies):
     return copies / (1 + np.exp(-difference))
+
+
+@weight_of_copies.mistake(
+    "difference unused",
+    "This is n/(n + 1), the share of the copies if all keys score alike: the difference has no effect.",
+    hint="What should a very large difference give?",
+)
+def _(difference, copies):
+    return copies / (copies + 1 + 0 * difference)
+
+
+@weight_of_copies.mistake(
+    "brackets missing",
+    "Brackets are missing below the fraction bar. A division comes before a sum: `1 / 1 + e` is (1 / 1) + e.",
+    hint="What does Python print for `1 / 1 + 1`?",
+)
+def _(difference, copies):
+    return 1 + np.exp(-(difference + np.log(copies)))
 
 
 @weight_of_copies.variant

@@ -65,7 +65,10 @@ def _():
             "The weights go through softmax once more. They are shares already: use them as they are.",
             hint="Do the weights that you were given sum to one?",
         ),
-        "reversed": Wrong("The shares are handed out in reverse order: weight i belongs to value i."),
+        "reversed": Wrong(
+            "The shares are handed out in reverse order: weight i belongs to value i.",
+            hint="Which share does your code give to the first value?",
+        ),
     },
     axis={
         "components": Wrong(
@@ -87,6 +90,11 @@ def _():
         "no sum": Wrong(
             "The values are multiplied by their weights but not added up: one row for each value is left.",
             hint="How many vectors should come back?",
+        ),
+        "everything": Wrong(
+            "Everything is added up, values *and* components: one number is left. `np.sum` without an axis does that. "
+            "Only the values are added, so that every component keeps its own sum.",
+            hint="How many components should the result have, and over which axis does your sum run?",
         ),
     },
     storage={"like values": LIKE_INPUT},
@@ -112,6 +120,7 @@ def _(weights, values, *, share="given", axis="values", total="sum", storage="fl
     if axis == "components" and total == "sum" and storage == "floating":
         return values @ weights
     along = 0 if (axis == "values") != (total == "over components") else 1
+    along = None if total == "everything" else along
     return parts.mean(axis=along) if total == "mean" else parts.sum(axis=along)
 
 
@@ -122,6 +131,26 @@ def _(weights, values, *, share="given", axis="values", total="sum", storage="fl
 )
 def _(weights, values):
     return weights[0] * values[0] + weights[1] * values[1]
+
+
+@weighted_average.mistake(
+    "last one",
+    "Only the last value is left, multiplied by its weight: what the rows before it gave is overwritten in each round. "
+    "Add to it instead, `out = out + …` or `out += …`.",
+    hint="Would your result change if the first value did?",
+)
+def _(weights, values):
+    return weights[-1] * values[-1]
+
+
+@weighted_average.mistake(
+    "first one",
+    "Only the first value comes back, multiplied by its weight. In a loop, a `return` that is indented too far ends it "
+    "in the first round.",
+    hint="How often does your loop run before it returns?",
+)
+def _(weights, values):
+    return weights[0] * values[0]
 
 
 @weighted_average.mistake(

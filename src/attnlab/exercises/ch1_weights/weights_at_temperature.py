@@ -1,5 +1,7 @@
 """Exercise 1.4: weights_at_temperature, and what people write instead."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from attnlab import softmax
@@ -71,9 +73,17 @@ _COLD_OVERFLOW = Wrong(
             "or is added to all scores does.",
             hint="Does T stand below every score, before `exp`?",
         ),
-        "root": Wrong("The scores are divided by √T instead of T."),
+        "root": Wrong(
+            "The scores are divided by √T instead of T.",
+            hint="What do the scores 0 and 4 become at T = 4, and at T = 16?",
+        ),
         "after": Wrong(
             "The temperature divides the weights after softmax. They no longer sum to 1; their ratios stay the same.",
+            hint="What do your weights sum to?",
+        ),
+        "times after": Wrong(
+            "The temperature multiplies the weights after softmax. They no longer sum to 1, and their ratios stay the "
+            "same.",
             hint="What do your weights sum to?",
         ),
         "exponent": Wrong(
@@ -82,8 +92,8 @@ _COLD_OVERFLOW = Wrong(
             same_as="use: times",
         ),
     },
-    sign={"minus": WORST_FIRST},
-    normalise={"not": NOT_NORMALISED},
+    sign={"minus": replace(WORST_FIRST, hint="Which key should get the largest weight, at any temperature?")},
+    normalise={"not": replace(NOT_NORMALISED, hint="What do your weights sum to?")},
     shift={"none": _COLD_OVERFLOW},
     storage={"like scores": LIKE_INPUT},
     inputs={"overwritten": IN_PLACE},
@@ -105,6 +115,8 @@ def _(
     weights = exps if normalise == "not" else exps / exps.sum()
     if use == "after":
         weights = weights / temperature
+    elif use == "times after":
+        weights = weights * temperature
     if inputs == "overwritten":
         scores /= temperature
     return weights.astype(scores.dtype) if storage == "like scores" else weights
@@ -119,6 +131,46 @@ def _(
 def _(scores, temperature):
     weights = softmax(scores * 1.0) ** (1 / temperature)
     return weights / weights.sum()
+
+
+@weights_at_temperature.mistake(
+    "powers, not divided",
+    "The weights are raised to the power 1/T after softmax, and then no longer sum to 1. Divide the *scores* by T, "
+    "before softmax, which makes shares of whatever scores it is given.",
+    hint="What do your weights sum to?",
+)
+def _(scores, temperature):
+    return softmax(scores * 1.0) ** (1 / temperature)
+
+
+@weights_at_temperature.mistake(
+    "above the bar alone",
+    "The temperature stands in the exponentials above the fraction bar, but not in the sum below it. Divide the scores "
+    "by T once, before softmax, and both are made of the same numbers.",
+    hint="What do your weights sum to?",
+)
+def _(scores, temperature):
+    cold, plain = scores / temperature, scores * 1.0
+    return np.exp(cold - plain.max()) / np.exp(plain - plain.max()).sum()
+
+
+@weights_at_temperature.mistake(
+    "no softmax",
+    "These are the scores divided by T. One step is missing: softmax makes shares of them.",
+    hint="What do your weights sum to?",
+)
+def _(scores, temperature):
+    return scores / temperature
+
+
+@weights_at_temperature.mistake(
+    "softmax twice",
+    "Softmax is applied twice, once before the division and once after it. What is divided by T are the scores, not "
+    "shares of them: the second softmax flattens what the first one has made.",
+    hint="How far apart can two numbers lie that softmax has already been applied to?",
+)
+def _(scores, temperature):
+    return softmax(softmax(scores * 1.0) / temperature)
 
 
 @weights_at_temperature.variant

@@ -6,6 +6,7 @@ reference, and judges outside.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from .tensors import differentiated, tensor_makers
 # says what stands here.
 REFUSALS = {"TypeError", "AttributeError", "AxisError"}
 REFUSED_AXES = "axes don't match array"
+# What only code for tensors hears of an array: torch's functions want a Tensor, and its methods are no array's.
+ASKS_FOR_TENSORS = re.compile(r"\bTensor\b|'numpy\.ndarray' object has no attribute")
 
 
 @dataclass(frozen=True)
@@ -61,14 +64,20 @@ class Observations:
             return within(seconds, self._observe)
 
     def _observe(self) -> None:
-        """Call it with arrays; where it refuses any of them, with tensors too. What gives more results counts."""
+        """Call it with arrays; where it refuses any of them, with tensors too. What gives more results counts.
+
+        Code for tensors that gives none with either is told what went wrong with tensors.
+        """
         self._try(_same)
         for tensor in [] if self.asked.gradients or self.asked.test else tensor_makers():
-            if not any(o.failure and _refused(o.failure) for o in self._shared()):
+            refusals = [o.failure for o in self._shared() if o.failure and _refused(o.failure)]
+            if not refusals:
                 return
             before, given = (self.ordinary, self.hard), self._given()
             self._try(tensor)
-            if self._given() <= given:
+            meant = not given and all(ASKS_FOR_TENSORS.search(failure.message) for failure in refusals)
+            still = any(o.failure and _refused(o.failure) for o in self._shared())
+            if self._given() <= given and not (meant and not still):
                 self.ordinary, self.hard = before
 
     def _try(self, convert: Callable) -> None:
