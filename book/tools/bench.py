@@ -9,7 +9,6 @@ bytes that the call allocates, counted by `attnlab.efficient.meter`, and the ope
 
 import argparse
 import datetime
-import json
 import math
 import os
 import platform
@@ -22,6 +21,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from records import DATA, write
 from torch import Tensor
 
 from attnlab import masks
@@ -30,7 +30,7 @@ from attnlab.efficient.bench import judged
 from attnlab.efficient.cost import attention_flops, kv_cache_bytes
 from attnlab.efficient.meter import memory
 
-RECORD = Path(__file__).resolve().parents[2] / "src/attnlab/data/bench.json"
+RECORD = DATA / "bench.json"
 LENGTHS, HEADS, D, WINDOW, CHUNK = (1024, 2048, 4096, 8192, 16384), (1, 8), 64, 128, 128
 TILE, WINDOW_BLOCK = 256, 64  # queries that tiled and window take at once: faster here than their default of 128
 DECODE = {"batch": 4, "heads": 32, "kv_heads": (32, 8, 4, 1), "length": 8192}
@@ -226,20 +226,6 @@ def run(
     return record | {"goals": judged(record), "seconds": round(time.perf_counter() - started)}
 
 
-def as_text(record: dict) -> str:
-    """JSON with a line for each thing recorded, and for each row of a list: two runs can be compared."""
-
-    def as_line(found: object) -> str:
-        return json.dumps(found, ensure_ascii=False)
-
-    def lines(found: object) -> str:
-        if isinstance(found, list) and isinstance(found[0], dict):
-            return "[\n    " + ",\n    ".join(map(as_line, found)) + "\n  ]"
-        return as_line(found)
-
-    return "{\n" + ",\n".join(f"  {as_line(name)}: {lines(found)}" for name, found in record.items()) + "\n}\n"
-
-
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
@@ -251,7 +237,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=RECORD)
     options = vars(parser.parse_args(arguments))
     out = options.pop("out")
-    out.write_text(as_text(run(**options)), encoding="utf-8")
+    write(out, run(**options))
     print(f"{out.name} is written.")
 
 

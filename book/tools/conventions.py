@@ -13,14 +13,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
+from records import DATA, write
 
 from attnlab import attention, masks
 from attnlab.conventions import measure
 
-RECORD = Path(__file__).resolve().parents[2] / "src/attnlab/data/conventions.json"
+RECORD = DATA / "conventions.json"
 LIBRARIES = ("jax", "flax", "keras", "transformers", "onnx", "onnxruntime", "torch", "numpy")
 TOLERANCE = 1e-5  # float32; a mask transposed, inverted or given to another sample moves some output by 1e-1
 
@@ -364,7 +364,7 @@ def main(arguments):
         "rows": rows,
         "remarks": [left_padding()],
     }
-    RECORD.write_text(json.dumps(record, indent=4, ensure_ascii=False) + "\n", encoding="utf-8")
+    write(RECORD, record)
     print(f"{RECORD.name}: {len(rows)} calls")
 
 

@@ -6,20 +6,19 @@ which texts it is asked of, stands in `attnlab.models.removal`.
 """
 
 import hashlib
-import json
 from functools import cached_property
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import torch
+from records import DATA, write
 from scipy.optimize import minimize
 from torch import nn
 
 from attnlab.models import minilm, removal, snippets
 from attnlab.models.removal import HEADS, Probe
 
-RECORD = Path(__file__).resolve().parents[2] / "src/attnlab/data/head_removal.json"
+RECORD = DATA / "head_removal.json"
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0)
 STEPS = tuple(range(0, 73, 6))
 RANDOM_STEPS = (18, 36, 54)  # at 0 and at 72 all orders are the same
@@ -223,11 +222,5 @@ def run():
     }
 
 
-def as_text(record):
-    """JSON with a line for each thing recorded."""
-    lines = (f"  {json.dumps(name)}: {json.dumps(found)}" for name, found in record.items())
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
 if __name__ == "__main__":
-    RECORD.write_text(as_text(run()), encoding="utf-8")
+    write(RECORD, run())

@@ -8,14 +8,13 @@ token before, over all tokens but [CLS]; `ends`, on [CLS] and [SEP] together, ov
 """
 
 import base64
-import json
-from pathlib import Path
 
 import torch
+from records import DATA, rounded, write
 
 from attnlab.models import minilm
 
-TARGET = Path(__file__).resolve().parents[2] / "src/attnlab/data/minilm_heads.json"
+TARGET = DATA / "minilm_heads.json"
 # A word that comes twice, two pronouns, a word in three pieces.
 SENTENCES = [
     "The old clock stopped when the other clock rang.",
@@ -38,7 +37,7 @@ def described(model: minilm.MiniLM, text: str) -> dict:
     """One sentence of the file."""
     tokens, weights = model.weights(text)  # (6, 12, n, n)
     as_bytes = (255 * weights).round().to(torch.uint8).numpy().tobytes()
-    means = {f.__name__: [[round(x, 3) for x in row] for row in f(weights).tolist()] for f in (previous, ends)}
+    means = {f.__name__: rounded(f(weights), 3) for f in (previous, ends)}
     return {"text": text, "tokens": tokens, "weights": base64.b64encode(as_bytes).decode(), **means}
 
 
@@ -46,7 +45,7 @@ def main() -> None:
     model = minilm.load()
     record = {"model": "all-MiniLM-L6-v2", "sha256": minilm.SHA256}
     record["sentences"] = [described(model, text) for text in SENTENCES]
-    TARGET.write_text(json.dumps(record, separators=(",", ":")) + "\n", encoding="utf-8")
+    write(TARGET, record)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 import transformers
+from records import rounded, write
 from safetensors.torch import load
 
 from attnlab.models import _packages, minilm
@@ -27,10 +28,6 @@ TEXTS = [
 ]
 WEIGHTS_OF = 2
 CONFIG_SHA256 = "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"
-
-
-def rounded(tensor):
-    return [round(x, 7) for x in tensor.flatten().tolist()]
 
 
 @torch.no_grad()
@@ -51,11 +48,11 @@ def main():
         "sha256": minilm.SHA256,
         "texts": TEXTS,
         "ids": [row[real].tolist() for row, real in zip(ids, is_real, strict=True)],
-        "embeddings": rounded(means / means.norm(dim=-1, keepdim=True)),
+        "embeddings": rounded((means / means.norm(dim=-1, keepdim=True)).flatten(), 7),
         "weights_of": WEIGHTS_OF,
-        "last_weights": rounded(out.attentions[-1][WEIGHTS_OF, :, :n, :n]),
+        "last_weights": rounded(out.attentions[-1][WEIGHTS_OF, :, :n, :n].flatten(), 7),
     }
-    TARGET.write_text(json.dumps(record, separators=(",", ":")) + "\n", encoding="utf-8")
+    write(TARGET, record)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,15 @@ each divided by its sum.
     .venv/bin/python book/tools/rankings_of_reviews.py
 """
 
-import json
-import re
-from pathlib import Path
-
 import torch
+from records import DATA, rounded, write
 
 from attnlab.models.classifier import KINDS, Classifier, load
 from attnlab.models.classifier_measures import deletions, draw_replacements, rankings
 from attnlab.models.classifier_texts import corpus, words
 from attnlab.models.spelling import one_thread
 
-TARGET = Path(__file__).resolve().parents[2] / "src/attnlab/data/rankings.json"
+TARGET = DATA / "rankings.json"
 # Written before a model read them, four of five drafts, chosen without it: a negation, a contrast, praise, irony.
 SENTENCES = [
     "This film is not bad, just far too long.",
@@ -53,16 +50,9 @@ def described(models: dict[str, Classifier]) -> dict:
     }
 
 
-def as_text(record: dict) -> str:
-    """Rounded, a line for each list of numbers or words."""
-    numbers = json.loads(json.dumps(record), parse_float=lambda x: round(float(x), DIGITS))
-    text = json.dumps(numbers, indent=1, ensure_ascii=False)
-    return re.sub(r"\[[^][{}]+\]", lambda found: " ".join(found[0].split()), text) + "\n"
-
-
 def main() -> None:
     models = {kind: load("movie", kind) for kind in KINDS}
-    TARGET.write_text(as_text(described(models)), encoding="utf-8")
+    write(TARGET, rounded(described(models), DIGITS))
 
 
 if __name__ == "__main__":

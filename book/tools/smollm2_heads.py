@@ -10,17 +10,17 @@ import json
 import sys
 from contextlib import ExitStack
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import torch
+from records import DATA, rounded, write
 
 from attnlab import evidence
 from attnlab.models import smollm2, smollm2_heads, smollm2_sinks, snippets
 from attnlab.models.smollm2_heads import HEADS, Last, losses, pattern, repeated, top
 from attnlab.models.smollm2_measures import passages
 
-RECORD = Path(__file__).resolve().parents[2] / "src/attnlab/data/smollm2_heads.json"
+RECORD = DATA / "smollm2_heads.json"
 N = 25  # words, and the same again
 N_SEQUENCES = 8
 N_ABLATED = 5  # of the judging sequences, the first, are read without heads
@@ -32,16 +32,6 @@ N_PROMPTS = 12  # six for choosing, six for judging
 PLACE = 10  # of the other key that is taken away for comparison
 N_DIRECTIONS = 10  # of a value turned at random
 EPS = 0.1  # of a difference of logits
-
-
-def rounded(x, digits=4):
-    if isinstance(x, dict):
-        return {name: rounded(one, digits) for name, one in x.items()}
-    if isinstance(x, list | tuple):
-        return [rounded(one, digits) for one in x]
-    if isinstance(x, torch.Tensor | np.ndarray):
-        return rounded(x.tolist(), digits)
-    return round(x, digits) if isinstance(x, float) else x
 
 
 def of_list(table, heads):
@@ -421,15 +411,6 @@ PARTS = {
 }
 
 
-def as_text(record):
-    """JSON with a line for each number, list or table recorded."""
-    lines = []
-    for name, found in record.items():
-        inner = ",\n".join(f"    {json.dumps(key)}: {json.dumps(value)}" for key, value in found.items())
-        lines.append(f"  {json.dumps(name)}: {{\n{inner}\n  }}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
 def main(names):
     torch.set_num_threads(1)
     model = smollm2.load()
@@ -444,7 +425,7 @@ def main(names):
             name: found,
         }
         order = ["model", "texts", "versions", *PARTS]
-        RECORD.write_text(as_text({key: record[key] for key in order if key in record}), encoding="utf-8")
+        write(RECORD, {key: record[key] for key in order if key in record})
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from statistics import median
 from time import process_time
 
 import torch
+from records import DATA, write
 
 from attnlab import core
 from attnlab.core import Attended
@@ -21,7 +22,7 @@ from attnlab.efficient import cost, repeat_kv
 from attnlab.models import smollm2, snippets
 from attnlab.models.smollm2_measures import by_block, operations_of_a_step, passages, weight_on_first, windowed
 
-RECORD = Path(__file__).resolve().parents[2] / "src/attnlab/data/smollm2.json"
+RECORD = DATA / "smollm2.json"
 LENGTHS = (50, 100, 200, 400)
 N_NEW = 40
 WINDOW, N_SINKS = 256, 4
@@ -167,12 +168,6 @@ def first(model):
 PARTS = {"decoding": decoding, "sinks": sinks, "heads": heads, "first": first}
 
 
-def as_text(record):
-    """JSON with a line for each thing recorded."""
-    lines = (f"  {json.dumps(name)}: {json.dumps(found)}" for name, found in record.items())
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
 def main(names):
     torch.set_num_threads(1)
     model = smollm2.load()
@@ -184,7 +179,7 @@ def main(names):
     }
     for name in names or PARTS:
         record[name] = PARTS[name](model)
-        RECORD.write_text(as_text(record), encoding="utf-8")
+        write(RECORD, record)
 
 
 if __name__ == "__main__":

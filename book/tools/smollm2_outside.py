@@ -8,12 +8,12 @@ what it says after another.  It runs in the environment of `make conventions`:
     .conventions/bin/python book/tools/smollm2_outside.py
 """
 
-import json
 from importlib.metadata import version
 from pathlib import Path
 
 import torch
 import transformers
+from records import rounded, write
 
 from attnlab.models import _packages, smollm2
 
@@ -27,10 +27,6 @@ TEXTS = [
 EVERY = 194  # of the 49152 logits, so many apart
 LOSSES_OF, GOES_ON = 2, 0
 N_NEW = 12
-
-
-def rounded(tensor):
-    return [round(x, 5) for x in tensor.flatten().tolist()]
 
 
 @torch.no_grad()
@@ -55,13 +51,14 @@ def main():
         logits = llama(input_ids=ids).logits  # (1, n, 49152)
         largest = max(largest, (logits - model(ids)).abs().max().item())
         record["ids"].append(ids[0].tolist())
-        record["logits"].append(rounded(logits[0, -1, ::EVERY]))
+        record["logits"].append(rounded(logits[0, -1, ::EVERY], 5))
         if i == LOSSES_OF:
-            record["losses"] = rounded(torch.nn.functional.cross_entropy(logits[0, :-1], ids[0, 1:], reduction="none"))
+            losses = torch.nn.functional.cross_entropy(logits[0, :-1], ids[0, 1:], reduction="none")
+            record["losses"] = rounded(losses, 5)
         if i == GOES_ON:
             record["generated"] = llama.generate(ids, max_new_tokens=N_NEW, do_sample=False)[0, ids.shape[1] :].tolist()
     print(f"largest difference of a logit from attnlab's: {largest:.1e}")
-    TARGET.write_text(json.dumps(record, separators=(",", ":")) + "\n", encoding="utf-8")
+    write(TARGET, record)
 
 
 if __name__ == "__main__":

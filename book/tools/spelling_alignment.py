@@ -10,14 +10,13 @@ What was chosen (the letters of the rule, and of several gradients the signed gr
 was chosen on the 1,000 words for choosing; everything here is measured on the 1,200 test words.
 """
 
-import json
-import re
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import torch
+from records import DATA, rounded, write
 from torch import nn
 
 from attnlab.data import pronunciations
@@ -37,7 +36,7 @@ from attnlab.models.spelling_alignment import (
 from attnlab.models.spelling_forcing import followed, kept, read_with
 from attnlab.models.spelling_measures import diagonal, edit_distance, of_another_word
 
-RECORD = Path(__file__).resolve().parents[2] / "src/attnlab/data/spelling_alignment.json"
+RECORD = DATA / "spelling_alignment.json"
 SEEDS = {"additive": range(5), "dot": range(3), "general": range(3), "local": range(3)}
 SHARES = (0.25, 0.5, 0.75, 1.0)
 OFFSETS = (-2, -1, 0, 1, 2)
@@ -157,10 +156,6 @@ def over_seeds(runs: list) -> dict | list:
     return [round(number, 4) for number in runs]
 
 
-def rounded(shares: dict) -> dict:
-    return {name: round(share, 4) for name, share in shares.items()}
-
-
 def measure_all(folder: Path, words: list, train: list, say: Callable[[str], None]) -> dict:
     links = forced_links(words)
     off_diagonal = off_the_diagonal(words, links)
@@ -196,16 +191,10 @@ def measure_all(folder: Path, words: list, train: list, say: Callable[[str], Non
     return record
 
 
-def as_text(record: dict) -> str:
-    """JSON in which a list of numbers is one line, and a record of numbers too."""
-    text = json.dumps(record, indent=1, ensure_ascii=False)
-    return re.sub(r"[\[{][^\[\]{}]*[\]}]", lambda one: re.sub(r"\s+", " ", one[0]), text) + "\n"
-
-
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     lexicon = pronunciations()
     measured_all = measure_all(Path(sys.argv[1]), lexicon.test, lexicon.train, lambda line: print(line, flush=True))
     part = over_seeds([measured(load("additive"), lexicon.test[::PART], lexicon.train[::40])])
-    RECORD.write_text(as_text(measured_all | {"part": part}), encoding="utf-8")
+    write(RECORD, measured_all | {"part": part})

@@ -19,7 +19,6 @@ rounded in another order, and the models differ a little.
 """
 
 import json
-import re
 import sys
 from functools import cache
 from importlib.metadata import version
@@ -27,6 +26,7 @@ from itertools import combinations, pairwise, product
 from pathlib import Path
 
 import numpy as np
+from records import DATA, write
 
 from attnlab.evidence import agreement_table, rank_agreement, spread, spread_of_pairs
 from attnlab.models import classifier_measures as measures
@@ -45,7 +45,6 @@ from attnlab.models.classifier_training import (
 )
 from attnlab.models.spelling import one_thread
 
-DATA = Path(__file__).resolve().parents[2] / "src/attnlab/data"
 KINDS = ("bilstm", "no_context")
 SEEDS = range(5)
 STRENGTHS = (0, 0.03, 0.1, 0.3)
@@ -335,7 +334,7 @@ def measure_all(folder: Path) -> None:
         run = f"{name}-adversary@{GUIDE}-0" if kind == "adversary" else f"{name}-{kind.replace(' ', '_')}-0"
         record["stored"][f"{name} {kind}"] = stored_measures(folder, name, run)
         (DATA / f"classifier_{name}_{kind.replace(' ', '_')}.npz").write_bytes((folder / f"{run}.npz").read_bytes())
-    write(record)
+    write(DATA / "classifiers.json", record)
 
 
 def stored_measures(folder: Path, name: str, run: str) -> dict:
@@ -365,14 +364,6 @@ def sizes(name: str) -> dict:
         "label 1 in the test": round(float(texts.test.labels.mean()), 4),
         "words known": len(texts.vocabulary),
     }
-
-
-def write(record: dict) -> None:
-    text = json.dumps(record, indent=1, ensure_ascii=False)
-    # A list of numbers is one line, and so are the numbers of the seeds with their interval.
-    for pattern in (r"\[[^\[\]{}]+\]", r'\{\s*"values"[^{}]+\}'):
-        text = re.sub(pattern, lambda found: re.sub(r"\s+", " ", found[0]).replace("[ ", "[").replace(" ]", "]"), text)
-    (DATA / "classifiers.json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

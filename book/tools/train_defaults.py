@@ -12,11 +12,12 @@ another order: single answers differ, and in the runs that fail, many.
 """
 
 import json
-import re
 import statistics
 import sys
 from importlib.metadata import version
 from pathlib import Path
+
+from records import DATA, write
 
 from attnlab.models import defaults_training as training
 from attnlab.models.defaults import (
@@ -35,7 +36,6 @@ from attnlab.models.defaults import (
 )
 from attnlab.models.defaults_training import LENGTHS, RATES, SIZES, kinds_of, picture_counts, stream_counts
 
-DATA = Path(__file__).resolve().parents[2] / "src/attnlab/data"
 SEEDS = range(4)
 CHOSEN_AT, CHOSEN_WITH = 1200, 2000  # pictures to choose a rate with; the seed of the streams to choose a rate with
 STORED_AT = 300  # pictures of the stored models
@@ -135,9 +135,7 @@ def measure_all(folder: Path) -> None:
             "products": {kind: [step_products(kind, n) for n in LENGTHS] for kind in READERS},
         },
     }
-    # A list of numbers is one line.
-    text = re.sub(r"\[[\d\s,.e-]+\]", lambda found: re.sub(r"\s+", " ", found[0]), json.dumps(record, indent=1))
-    (DATA / "defaults.json").write_text(text + "\n", encoding="utf-8")
+    write(DATA / "defaults.json", record)
 
 
 def summary(folder: Path, task: str, kind: str) -> dict:

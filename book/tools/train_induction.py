@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from train_recall import as_text
+from records import DATA, rounded, write
 
 from attnlab.evidence import spread
 from attnlab.models import induction
@@ -38,7 +38,6 @@ from attnlab.models.induction import (
     without_heads,
 )
 
-DATA = Path(__file__).resolve().parents[2] / "src/attnlab/data"
 SEEDS = range(5)
 STORED = ("two layers", "one layer", "one layer, fixed")
 OTHERS = [offset for offset in OFFSETS if offset != FIXED]
@@ -160,10 +159,6 @@ def summary(column: Sequence[float]) -> dict:
     return {name: rounded(getattr(found, name)) for name in ("mean", "low", "high")}
 
 
-def rounded(numbers: float | list) -> float | list:
-    return [rounded(each) for each in numbers] if isinstance(numbers, list) else round(numbers, 4)
-
-
 def measure_all(folder: Path) -> None:
     kinds = {}
     for kind in KINDS:
@@ -196,7 +191,7 @@ def measure_all(folder: Path) -> None:
         },
         "kinds": kinds,
     }
-    (DATA / "induction.json").write_text(as_text(record) + "\n", encoding="utf-8")
+    write(DATA / "induction.json", record)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 
+from records import DATA, write
+
 from attnlab.efficient import cost
 from attnlab.models import pooling, snippets
 from attnlab.models._stored import keep
@@ -35,7 +37,6 @@ from attnlab.models.pooling import (
     train,
 )
 
-DATA = Path(__file__).resolve().parents[2] / "src/attnlab/data"
 SEEDS = range(3)
 HEADS = (8, 4, 2, 1)
 LATER_STEPS = STEPS // 20  # after the pooling: a twentieth of the training, as in the paper
@@ -96,25 +97,13 @@ def gather(folder: Path) -> None:
             row for seed in SEEDS for row in json.loads((folder / f"converted-{seed}.json").read_text("utf-8"))
         ],
     }
-    (DATA / "pooling.json").write_text(as_text(record), encoding="utf-8")
+    write(DATA / "pooling.json", record)
     summary(record)
 
 
 def cache_bytes(n_kv_heads: int) -> int:
     """Of a full context, in float16."""
     return cost.kv_cache_bytes(n_layers=N_LAYERS, n_kv_heads=n_kv_heads, d_head=WIDTH // N_HEADS, n_tokens=CONTEXT)
-
-
-def as_text(record: dict) -> str:
-    """JSON with a line for each thing recorded, and one for each run."""
-    lines = []
-    for name, found in record.items():
-        if isinstance(found, list):
-            rows = ",\n".join(f"    {json.dumps(row)}" for row in found)
-            lines.append(f"  {json.dumps(name)}: [\n{rows}\n  ]")
-        else:
-            lines.append(f"  {json.dumps(name)}: {json.dumps(found)}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def summary(record: dict) -> None:

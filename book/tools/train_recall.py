@@ -8,17 +8,17 @@ all are trained.  Two minutes for all of them on one core.  On another processor
 the accuracies differ in their second or third digit.
 """
 
-import json
 import statistics
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from records import DATA, write
+
 from attnlab.models import recall
 from attnlab.models._stored import keep
 from attnlab.models.recall import KINDS, PAIRS, STEPS, Recaller, accuracy, guessing, restore, train
 
-DATA = Path(__file__).resolve().parents[2] / "src/attnlab/data"
 SEEDS = range(3)
 ASKED = (*PAIRS, 128)  # the last is longer than any list of the training
 WAYS = {"only_4": {"pairs": (4,)}, "only_64": {"pairs": (64,)}, "longer": {"steps": 3 * STEPS}}
@@ -72,18 +72,9 @@ def measure_all(folder: Path) -> None:
         "kinds": kinds,
         "elu_trained_otherwise": ways,
     }
-    (DATA / "recall.json").write_text(as_text(record) + "\n", encoding="utf-8")
+    write(DATA / "recall.json", record)
     for name, row in (kinds | ways).items():
         print(f"{name:8}", *(f"{m:.3f} ± {sd:.3f}" for m, sd in zip(row["mean"], row["sd"], strict=True)))
-
-
-def as_text(record: dict, indent: str = "") -> str:
-    """JSON in which a list, and a dictionary of plain values, is one line."""
-    if not isinstance(record, dict) or not any(isinstance(found, dict | list) for found in record.values()):
-        return json.dumps(record)
-    inner = indent + "  "
-    lines = (f"{inner}{json.dumps(name)}: {as_text(found, inner)}" for name, found in record.items())
-    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
 
 
 if __name__ == "__main__":

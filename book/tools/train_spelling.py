@@ -10,8 +10,6 @@ another order: the models differ in their last digits first, and after some hund
 right.
 """
 
-import json
-import re
 import statistics
 import sys
 from collections import Counter
@@ -20,6 +18,7 @@ from itertools import product
 from pathlib import Path
 
 import torch
+from records import DATA, rounded, write
 
 from attnlab.data import pronunciations
 from attnlab.models._stored import keep
@@ -35,7 +34,6 @@ from attnlab.models.spelling_measures import (
 )
 from attnlab.models.spelling_training import BATCH, STEPS, train
 
-DATA = Path(__file__).resolve().parents[2] / "src/attnlab/data"
 SEEDS = range(3)
 LONGER = 6000  # steps: does the fixed context only need more time?
 RUNS = [f"{kind}-{seed}" for seed, kind in product(SEEDS, KINDS)] + [f"{kind}-0-{LONGER}" for kind in KINDS[:2]]
@@ -96,10 +94,6 @@ def as_the_test(words: list) -> list:
     return chosen
 
 
-def rounded(shares: dict) -> dict:
-    return {name: round(share, 4) for name, share in shares.items()}
-
-
 def measure_all(folder: Path) -> None:
     words = pronunciations().test
     record = {
@@ -129,10 +123,7 @@ def measure_all(folder: Path) -> None:
     record["lengths"] = list(by_length)
     record["words"] = [counts.words for counts in by_length.values()]
     record["phonemes"] = [counts.phonemes for counts in by_length.values()]
-    text = json.dumps(record | {"kinds": kinds, "longer": {"steps": LONGER} | longer}, indent=1)
-    # A list of numbers is one line.
-    text = re.sub(r"\[[\d\s,]+\]", lambda found: re.sub(r"\s+", " ", found[0]), text)
-    (DATA / "spelling.json").write_text(text + "\n", encoding="utf-8")
+    write(DATA / "spelling.json", record | {"kinds": kinds, "longer": {"steps": LONGER} | longer})
     for kind, row in kinds.items():
         print(f"{kind:9} {row['parameters']:7,} {row['phoneme_error']} {row['words_right']}")
 
