@@ -140,7 +140,44 @@ def ones(a):
     return a.astype(int)
 
 
+def first_keys_in_a_loop(n_q, n_k):
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    for i in range(n_q):
+        for j in range(i + 1):
+            mask[i, j] = True
+    return mask
+
+
+def rows_up_to_the_own_key(n_q, n_k):
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    for i in range(n_q):
+        mask[i, : i + n_k - n_q + 1] = True
+    return mask
+
+
+def means_of_the_rest(states, lengths):
+    return np.array([x[n:].mean(axis=0) for x, n in zip(states, lengths, strict=True)])
+
+
+def places_less_padding(is_real):
+    return np.arange(is_real.shape[1]) - (~is_real).sum(axis=1)[:, None]
+
+
 BY_HAND = [
+    (ch3.attention_in_matrix_form, lambda q, k, v: softmax(q @ k.T / len(k.T) ** 0.5 @ v), ("softmax last",)),
+    (ch3.causal_mask, first_keys_in_a_loop, ("top-left, off the table",)),
+    (ch3.causal_mask, lambda n_q, n_k: np.tri(n_k, dtype=bool)[:n_q], ("top-left, cut from a square",)),
+    (ch3.causal_mask, lambda n_q, n_k: np.tri(n_q, n_k, max(n_k - n_q, 0)) > 0, ("never moved back",)),
+    (ch3.causal_mask, rows_up_to_the_own_key, ("negative end",)),
+    (ch3.masked_mean, means_of_the_rest, ("mean_of: the padding, 0/0",)),
+    (ch3.positions_of, lambda r: r.cumsum(axis=1), ("the running count",)),
+    (ch3.positions_of, lambda r: places_less_padding(r) * r, ("padding_before: all of it",)),
+    (ch3.positions_of, lambda r: np.maximum(places_less_padding(r), 0), ("padding_before: all of it, clipped",)),
+    (
+        ch3.masked_loss,
+        lambda x, y, r: -log_softmax(x)[:, y][r].mean() if r.any() else 0.0,
+        ("picked: a table of all labels",),
+    ),
     (ch3.attention_in_matrix_form, lambda q, k, v: softmax(q @ k.T) @ v, ("scale: none",)),
     (ch3.attention_in_matrix_form, lambda q, k, v: softmax(q @ k.T / v.shape[1] ** 0.5) @ v, ("scale: by d_v",)),
     (ch3.attention_in_matrix_form, lambda q, k, v: softmax(q @ k.T / q.shape[0] ** 0.5) @ v, ("scale: by n_q",)),

@@ -139,6 +139,16 @@ def divided_by(divisor, axis=-1):
     return lambda d, e, q, k, v: softmax(d @ q @ k.T @ e.T / divisor(d, k), axis=axis) @ e @ v
 
 
+def with_divisor(divisor):
+    """Cross-attention whose scores are divided by a number that queries and keys give."""
+
+    def answer(decoder, encoder, W_q, W_k, W_v):
+        q, k = decoder @ W_q, encoder @ W_k
+        return softmax(q @ k.T / divisor(q, k)) @ (encoder @ W_v)
+
+    return answer
+
+
 def cross_loop(decoder, encoder, W_q, W_k, W_v):
     out = []
     for token in decoder:
@@ -327,6 +337,10 @@ def stored_in_zeros_like(x, W_q, W_k, W_v, W_o, n_heads):
 
 
 BY_HAND_HEADS = [
+    (cross_attention, with_divisor(lambda q, k: len(q) ** 0.5), ("scale: by n_q",)),
+    (cross_attention, with_divisor(lambda q, k: len(k) ** 0.5), ("scale: by n_k",)),
+    (cross_attention, with_divisor(lambda q, k: 2 * k.shape[1]), ("scale: by 2 d_head",)),
+    (cross_attention, with_divisor(lambda q, k: k.shape[1] ** -0.5), ("scale: times",)),
     (cross_attention, mixed(lambda d, e, q, k, v: (e @ q, d @ k, d @ v)), ("sources: exchanged",)),
     (cross_attention, mixed(lambda d, e, q, k, v: (d @ q, d @ k, d @ v)), ("sources: decoder alone",)),
     (cross_attention, mixed(lambda d, e, q, k, v: (e @ q, e @ k, e @ v)), ("sources: encoder alone",)),

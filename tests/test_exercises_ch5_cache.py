@@ -470,7 +470,104 @@ def torch_field(sizes, n):
     return torch.clamp(torch.as_tensor(sizes).sum() - len(sizes) + 1, max=n)
 
 
+def rows_of_a_window(start, end):
+    """The mask whose row of the query at position p holds the slice from start(p, size) to end(p)."""
+
+    def answer(n_q, n_k, size):
+        mask = np.zeros((n_q, n_k), dtype=bool)
+        for i, row in enumerate(mask):
+            row[start(i + n_k - n_q, size) : end(i + n_k - n_q)] = True
+        return mask
+
+    return answer
+
+
+def loop_from_the_first_key(n_q, n_k, size):
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    for i in range(n_q):
+        for j in range(i - size + 1, i + 1):
+            mask[i, j] = True
+    return mask
+
+
+def last_keys_for_all(n_q, n_k, size):
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    mask[:, -size:] = True
+    return mask
+
+
+def two_triangles_of_ones(end, start):
+    def answer(n_q, n_k, size):
+        ones = np.ones((n_q, n_k), dtype=bool)
+        return np.tril(ones, end(n_k - n_q)) & np.triu(ones, start(n_k - n_q) - size + 1)
+
+    return answer
+
+
+def from_zero(p, size):
+    return max(0, p - size + 1)
+
+
+def as_it_is(offset):
+    return offset
+
+
+def left_out(offset):
+    return 0
+
+
+def head_by_head(key_head, root=lambda query: query.shape[-1]):
+    def answer(query, key):
+        H, H_kv = len(query), len(key)
+        return np.array([query[h] @ key[key_head(h, H, H_kv)].T for h in range(H)]) / np.sqrt(root(query))
+
+    return answer
+
+
+def neighbours(h, H, H_kv):
+    return h // (H // H_kv)
+
+
+def slots_from_one(n_seen, size):
+    slots = np.full(size, -1)
+    for position in range(1, n_seen + 1):
+        slots[position % size] = position
+    return slots
+
+
 BY_HAND = [
+    (window_mask, rows_of_a_window(from_zero, lambda p: max(0, p + 1)), ()),
+    (
+        window_mask,
+        rows_of_a_window(lambda p, size: p - size + 1, lambda p: max(0, p + 1)),
+        ("negative start, no negative end",),
+    ),
+    (
+        window_mask,
+        rows_of_a_window(lambda p, size: p - size, lambda p: p),
+        ("own: shifted", "bounds: negative start"),
+    ),
+    (
+        window_mask,
+        rows_of_a_window(lambda p, size: max(0, p - size), lambda p: p),
+        ("own: shifted", "bounds: negative end"),
+    ),
+    (
+        window_mask,
+        rows_of_a_window(lambda p, size: from_zero(max(0, p), size), lambda p: max(0, p) + 1),
+        ("bounds: position from 0",),
+    ),
+    (window_mask, loop_from_the_first_key, ("top-left, off the table",)),
+    (window_mask, last_keys_for_all, ("the last keys for all",)),
+    (window_mask, two_triangles_of_ones(as_it_is, as_it_is), ()),
+    (window_mask, two_triangles_of_ones(as_it_is, left_out), ("align: start top-left",)),
+    (window_mask, two_triangles_of_ones(left_out, as_it_is), ("align: end top-left",)),
+    (window_mask, two_triangles_of_ones(np.negative, np.negative), ("align: turned",)),
+    (grouped_scores, head_by_head(neighbours), ()),
+    (grouped_scores, head_by_head(lambda h, H, H_kv: h // H_kv), ("share: h // H_kv",)),
+    (grouped_scores, head_by_head(neighbours, root=len), ("scale: by H",)),
+    (grouped_scores, head_by_head(neighbours, root=lambda query: query.shape[1]), ("scale: by n_q",)),
+    (rolling_slots, slots_from_one, ("counted from 1",)),
     (decode_positions, calls(lambda n_seen, **_: 0), ("offset: zero",)),
     (decode_positions, lambda lengths, room: np.hstack([np.arange(n) for n in lengths]), ("offset: zero",)),
     (decode_positions, tiny_llm_before_the_report, ("offset: prompt twice",)),
@@ -571,7 +668,7 @@ BY_HAND = [
     ),
     (window_mask, sliced(end=lambda p: max(0, p + 1)), ()),
     (window_mask, windowed(flash_window), ("reach: size beside its own", "future: as far ahead")),
-    (window_mask, windowed(lambda q, k, w: (k < q) & (k >= q - w)), ("reach: size beside its own", "own: blocked")),
+    (window_mask, windowed(lambda q, k, w: (k < q) & (k >= q - w)), ("own: shifted",)),
     (window_mask, windowed(lambda q, k, w: (k <= q) & (k > q - w)), ()),
     (window_mask, windowed(lambda q, k, w: np.isin(q - k, np.arange(w))), ()),
     (window_mask, window_torch_style, ()),

@@ -123,7 +123,13 @@ def cumsum_in_place(Q, K, V):
     return np.einsum("nr,nrv->nv", Q, S) / (Q * K).sum(axis=1)[:, None]
 
 
+def keys_ask(query_features, key_features, values):
+    A = np.tril(key_features @ query_features.T)
+    return A @ values / A.sum(axis=1, keepdims=True)
+
+
 BY_HAND = [
+    (causal_linear_attention, keys_ask, ("roles exchanged",)),
     (kv_cache_bytes, lambda L, H, kv, d, n, b: 2 * L * H * d * n * b, ("heads: of the queries",)),
     (kv_cache_bytes, lambda L, H, kv, d, n, b: 2 * L * (H // kv) * d * n * b, ("heads: queries in a group",)),
     (kv_cache_bytes, lambda L, H, kv, d, n, b: 2 * d * b * L * n, ("heads: one",)),

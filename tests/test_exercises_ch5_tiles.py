@@ -429,7 +429,55 @@ def shifted_by_the_first(m, total, mixed, scores, V):
     return m, total + np.exp(scores - m).sum(), mixed + np.exp(scores - m) @ V
 
 
+def updated_guarded(join):
+    """The update with a shift that is safe where all keys are masked; `join` makes total and mixed."""
+
+    def answer(m, total, mixed, scores, values):
+        m_new = max(m, scores.max())
+        shift = m_new if m_new > -INF else 0.0
+        total, mixed = join(total, mixed, np.exp(m - shift), np.exp(scores - shift), values)
+        return np.array([m_new, total, *mixed])
+
+    return answer
+
+
+def in_tiles(root=lambda query, tile: len(query), step=lambda block: block, stop=lambda block: block, first=False):
+    def answer(query, keys, values, block):
+        m, total, mixed = -INF, 0.0, np.zeros(values.shape[1])
+        for i in range(0, len(keys), step(block)):
+            K, V = keys[i : i + stop(block)], values[i : i + stop(block)]
+            m, total, *mixed = online_update.reference(
+                m, total, np.array(mixed), K @ query / np.sqrt(root(query, K)), V
+            )
+            if first:
+                return np.array(mixed) / total
+        return np.array(mixed) / total
+
+    return answer
+
+
 BY_HAND = [
+    (online_update, updated_guarded(lambda t, o, old, e, v: (t * old + e.sum(), o * old + e @ v)), ()),
+    (
+        online_update,
+        updated_guarded(lambda t, o, old, e, v: ((t + e.sum()) * old, (o + e @ v) * old)),
+        ("tile shrunk too",),
+    ),
+    (
+        online_update,
+        updated_guarded(lambda t, o, old, e, v: (t * old + e.sum(), o * old + e / e.sum() @ v)),
+        ("tile normalised, 0/0",),
+    ),
+    (
+        online_update,
+        updated_guarded(lambda t, o, old, e, v: (t * old + e.sum(), (o * old + e @ v) / (t * old + e.sum()))),
+        ("normalised, 0/0",),
+    ),
+    (tiled_attention_of_one_query, in_tiles(), ()),
+    (tiled_attention_of_one_query, in_tiles(first=True), ("first tile alone",)),
+    (tiled_attention_of_one_query, in_tiles(root=lambda query, tile: len(tile)), ("scale: by the tile",)),
+    (tiled_attention_of_one_query, in_tiles(step=lambda block: 1), ("one key at a time",)),
+    (tiled_attention_of_one_query, in_tiles(stop=lambda block: block - 1), ("one key too few in a tile",)),
     (online_update, naive_update, ("empty: NaN",)),
     (online_update, overwritten_maximum, ("rescale: neither",)),
     (online_update, updated(shown=lambda new, shift: shift), ("empty: m becomes 0",)),

@@ -521,7 +521,59 @@ def probability(x, a, o):
     return np.exp(x[a]) / np.exp(x).sum()
 
 
+def by_slices(first, rest):
+    """Choose on scores[:first], report on what `rest` makes of the scores and their number."""
+    return lambda s: rest(s, len(s))[:, s[: first(len(s))].mean(axis=0).argmax()].mean()
+
+
+def half(n):
+    return n // 2
+
+
+def share_of(first, second):
+    """The share of these two tokens, whatever is asked for."""
+
+    def answer(clean, corrupted, patched, answer, other):
+        top, floor, reached = (run[first] - run[second] for run in (clean, corrupted, patched))
+        return (reached - floor) / (top - floor)
+
+    return answer
+
+
+def stretched(distance):
+    """Single keys and all pairs, whatever their shares; the farthest by a distance."""
+
+    def answer(weights, scores, low, high):
+        unit, found = np.eye(len(scores)), list(np.eye(len(scores))[(low <= scores) & (scores <= high)])
+        for bound, i, j in itertools.product((low, high), range(len(scores)), range(len(scores))):
+            if scores[i] != scores[j]:
+                t = (bound - scores[i]) / (scores[j] - scores[i])
+                found.append((1 - t) * unit[i] + t * unit[j])
+        return found[np.argmax([distance(weights, q) for q in found])]
+
+    return answer
+
+
+def jsd_unguarded_against_negatives(p, q):
+    return sum((x[x != 0] * np.log(x[x != 0] / ((p + q) / 2)[x != 0])).sum() for x in (p, q))
+
+
+def test_a_pair_with_a_negative_share_is_named_whatever_the_measure():
+    """argmax stops at the first NaN, and which pair that is depends on the order: no twin can be it."""
+    verdict = adversarial_weights.judge(stretched(jsd_unguarded_against_negatives))
+    assert verdict.turns == () and verdict.words[0].startswith("Pairs are stretched beyond their keys")
+    negative = adversarial_weights.judge(lambda weights, scores, low, high: weights - 1.0)
+    assert "stretched" not in str(negative)
+
+
 BY_HAND_B = [
+    (adversarial_weights, stretched(lambda p, q: ((p - q) ** 2).sum()), ("outside, by the Euclidean distance",)),
+    (held_out_score, by_slices(half, lambda s, n: s[-n // 2 :]), ()),  # −7 // 2 is −4
+    (held_out_score, by_slices(half, lambda s, n: s[-(n // 2) :]), ("the middle one in none",)),
+    (held_out_score, by_slices(half, lambda s, n: s[n // 2 : n // 2 * 2]), ("the last one in none",)),
+    (held_out_score, by_slices(lambda n: (n + 1) // 2, lambda s, n: s[n // 2 :]), ("the middle one in both",)),
+    (restored_share, share_of(0, 1), ("tokens: 0 and 1",)),
+    (restored_share, share_of(1, 0), ("tokens: 0 and 1",)),
     (adversarial_weights, searched(), ()),
     (adversarial_weights, by_scipy, ()),
     (adversarial_weights, in_torch, ()),

@@ -176,6 +176,16 @@ def _(
 
 
 @attention_in_matrix_form.mistake(
+    "softmax last",
+    "The raw scores mix the values, and softmax comes last, over the output's components. It belongs one step earlier: "
+    "it makes weights of the scores, one for each key.",
+    hint="Along which axis should the shares sum to 1, keys or components?",
+)
+def _(queries, keys, values):
+    return softmax(queries @ keys.T / np.sqrt(keys.shape[-1]) @ values)
+
+
+@attention_in_matrix_form.mistake(
     "roles exchanged",
     "Queries and keys have changed places: row i of your table belongs to key i. Where n_q is n_k, nothing complains. "
     "The table is `queries @ keys.T`, one row a query.",

@@ -118,6 +118,59 @@ def _(n_q, n_k):
     return np.triu(np.ones((n_q, n_k)), k=1)
 
 
+_TOP_LEFT = (
+    "The *first* query is lined up with the first key. With a cache the first key is long past: the last query must "
+    "see the last key, so query i sees the keys up to i + n_k − n_q. "
+)
+
+
+@causal_mask.mistake(
+    "top-left, off the table",
+    _TOP_LEFT + "(With more queries than keys, your loop runs off the table.)",
+    hint="One new query and four cached keys: how many of them may it see?",
+)
+def _(n_q, n_k):
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    for i in range(n_q):
+        for j in range(i + 1):
+            mask[i, j] = True
+    return mask
+
+
+@causal_mask.mistake(
+    "top-left, cut from a square",
+    _TOP_LEFT + "(You cut the *first* n_q rows from a square of n_k rows. It is the last ones, and with more queries "
+    "than keys there are too few.)",
+    hint="One new query and four cached keys: how many of them may it see?",
+)
+def _(n_q, n_k):
+    return np.tri(n_k, dtype=bool)[:n_q]
+
+
+@causal_mask.mistake(
+    "never moved back",
+    "The diagonal moves by n_k − n_q only where that is above 0. With more queries than keys it is below, and has to "
+    "be: the first queries lie before all keys, and their rows allow nothing.",
+    hint="With three queries and one key, which of the queries comes after the key?",
+)
+def _(n_q, n_k):
+    return np.tri(n_q, n_k, max(0, n_k - n_q), dtype=bool)
+
+
+@causal_mask.mistake(
+    "negative end",
+    "With more queries than keys the first queries lie before all keys, and your slice ends at a negative number. "
+    "Python counts that from the *right*: `row[:-1]` is all but the last key. Such a row allows nothing, so the end "
+    "needs a `max(0, …)`.",
+    hint="With 5 queries and 3 keys, where does the slice of the first query end, and what does it hold?",
+)
+def _(n_q, n_k):
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    for i, row in enumerate(mask):
+        row[: i + 1 + n_k - n_q] = True
+    return mask
+
+
 @causal_mask.mistake(
     "large negative numbers",
     "These are numbers to be added to the scores, with −1e9 for what is forbidden. The boolean mask is asked for.",

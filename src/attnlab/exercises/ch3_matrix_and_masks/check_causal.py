@@ -59,8 +59,8 @@ def _renewed(arrays, rows):
 @check_causal.choice_points(
     cut={
         "last": Wrong(
-            "Only the last position is changed. A leak among the earlier ones does not show: let the future begin at "
-            "every position in turn.",
+            "There is one cut: the last position is changed, say, or one beginning is computed alone. A leak among the "
+            "earlier positions does not show: let the future begin at every position in turn.",
             hint="Could your test notice that position 0 sees position 1?",
         ),
         "middle": Wrong(
@@ -123,7 +123,8 @@ def _(attention):
 @check_causal.mistake(
     "nothing asserted",
     "Your test accepts everything, for what it finds is lost: `np.allclose(…)` alone in a line gives a truth value to "
-    "nobody. Write `assert` before it, or return it.",
+    "nobody, and what is printed nobody reads. Write `assert` before it, or return it.",
+    hint="What does your function do where the outputs differ?",
     same_as="one array",
 )
 def _(attention):

@@ -238,7 +238,13 @@ _NO_MEAN = Wrong(
 
 
 @masked_loss.choice_points(
-    picked={"a table": _TABLE, "a table with padding": _TABLE, "no mean": _NO_MEAN, "no mean, zeros": _NO_MEAN}
+    picked={
+        "a table": _TABLE,
+        "a table with padding": _TABLE,
+        "a table of all labels": _TABLE,
+        "no mean": _NO_MEAN,
+        "no mean, zeros": _NO_MEAN,
+    }
 )
 def _(logits, labels, is_real, *, picked):
     kept = is_real | (picked == "a table with padding")
@@ -247,8 +253,8 @@ def _(logits, labels, is_real, *, picked):
     if picked.startswith("no mean"):
         losses = losses[np.arange(len(labels)), labels]
         return losses * is_real if picked == "no mean, zeros" else losses[is_real]
-    table = losses[kept][:, labels[kept]]
-    return table.sum() / table.size
+    table = losses[kept][:, labels if picked == "a table of all labels" else labels[kept]]
+    return table.sum() / max(table.size, 1)
 
 
 _KEEPDIMS = Wrong(

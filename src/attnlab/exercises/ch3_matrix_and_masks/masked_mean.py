@@ -169,13 +169,17 @@ def _(states, lengths):
     return masked_mean.reference(states, np.minimum(lengths + 1, states.shape[1]))
 
 
-@masked_mean.mistake(
-    "mean of the padding",
+_OF_PADDING = Wrong(
     "The mask is turned round: this is the mean over the padding.",
     hint="For length 2, which positions enter your mean?",
 )
-def _(states, lengths):
-    return masked_mean.reference(states[:, ::-1], states.shape[1] - lengths)
+
+
+@masked_mean.choice_points(mean_of={"the padding": _OF_PADDING, "the padding, 0/0": _OF_PADDING})
+def _(states, lengths, *, mean_of):
+    if mean_of == "the padding":
+        return masked_mean.reference(states[:, ::-1], states.shape[1] - lengths)
+    return np.array([tokens[length:].mean(axis=0) for tokens, length in zip(states, lengths, strict=True)])
 
 
 @masked_mean.mistake(

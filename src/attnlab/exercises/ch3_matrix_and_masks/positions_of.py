@@ -105,7 +105,10 @@ def _():
             "Padding gets −1, which as an index would fetch the *last* row of a table. Give padding 0.",
             hint="What stands in your result where `is_real` is False?",
         ),
-        "one": Wrong("Padding gets 1. Some libraries do that, since nobody reads it; here 0 is asked for."),
+        "one": Wrong(
+            "Padding gets 1. Some libraries do that, since nobody reads it; here 0 is asked for.",
+            hint="What stands in your result where `is_real` is False?",
+        ),
     },
 )
 def _(is_real, *, count="before", padding="zero", polarity="real"):
@@ -124,6 +127,29 @@ def _(is_real, *, count="before", padding="zero", polarity="real"):
     if padding == "clipped":
         return np.maximum(before, 0)
     return np.where(real, before, before + 1 if padding == "next" else {"minus one": -1, "one": 1}.get(padding, 0))
+
+
+@positions_of.mistake(
+    "the running count",
+    "This is the running count as it stands. Real tokens are counted from 1 in it, where the first position is 0, and "
+    "padding on the right repeats the last count. Subtract 1, and give padding 0.",
+    hint="What stands in your result for [1, 1, 0]?",
+)
+def _(is_real):
+    return np.cumsum(is_real, axis=-1)
+
+
+_ALL_BEFORE = Wrong(
+    "From each place you subtract the number of *all* padding of the row. That is right where all of it stands on the "
+    "left; what stands behind a token does not count.",
+    hint="Which positions belong to [1, 1, 0]?",
+)
+
+
+@positions_of.choice_points(padding_before={"all of it": _ALL_BEFORE, "all of it, clipped": _ALL_BEFORE})
+def _(is_real, *, padding_before):
+    places = np.arange(is_real.shape[-1]) - (~is_real).sum(axis=-1, keepdims=True)
+    return np.maximum(places, 0) if padding_before == "all of it, clipped" else np.where(is_real, places, 0)
 
 
 _PLACES = Wrong(

@@ -135,7 +135,29 @@ def _():
         ),
         "transposed": Wrong(f"Every matrix is {W_TRANSPOSED}", hint="Which axis of W has the length of a token?"),
     },
-    scale=SCALE,
+    scale={
+        **SCALE,
+        "by n_k": Wrong(
+            "The scores are divided by √n_k, the root of how many tokens are looked up. What counts is d_head, the "
+            "number of components of one key: of a table `len` counts the rows, and `shape[-1]` the components.",
+            hint="Which axis of `keys` counts components?",
+        ),
+        "by n_q": Wrong(
+            "The scores are divided by √n_q, the root of how many tokens ask. What counts is d_head, the number of "
+            "components of one query. In chapter 1 `len(query)` was that, for a single query; of a table `len` counts "
+            "the rows, and `shape[-1]` the components.",
+            hint="Which axis of `queries` counts components?",
+        ),
+        "by 2 d_head": Wrong(
+            "The scores are divided by 2·d_head. Python takes the power first: `d ** 1 / 2` is (d ** 1) / 2. Write "
+            "`d ** 0.5` or `np.sqrt(d)`.",
+            hint="What does Python print for `9 ** 1 / 2`?",
+        ),
+        "times": Wrong(
+            "The scores are multiplied by √d_head; they should be divided by it.",
+            hint="Should more components make the scores larger?",
+        ),
+    },
     table={
         "keys first": Wrong(
             "The table of scores lies on its side, one row a key, before softmax. A row belongs to the one who asks: "
@@ -201,7 +223,9 @@ def _(
         "transposed": (W_q.T, W_k.T, W_v.T),
     }.get(matrices, (W_q, W_k, W_v))
     queries, keys, values = asks @ W_q, looked_up @ W_k, gives @ W_v
-    scores = queries @ keys.T / divisor(scale, encoder.shape[-1], keys.shape[-1])
+    n_q, n_k, d_head = len(queries), len(keys), keys.shape[-1]
+    others = {"by n_k": n_k**0.5, "by n_q": n_q**0.5, "by 2 d_head": 2 * d_head, "times": d_head**-0.5}
+    scores = queries @ keys.T / others.get(scale, divisor(scale, encoder.shape[-1], d_head))
     scores = scores.T if table == "keys first" else scores
     weights = normalised(scores, 0 if axis == "queries" else -1, shift)
     if mix == "weights only":

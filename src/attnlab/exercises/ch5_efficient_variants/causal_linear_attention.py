@@ -206,6 +206,16 @@ def _(query_features, key_features, values):
     return earlier @ values / earlier.sum(axis=1, keepdims=True)
 
 
+@causal_linear_attention.mistake(
+    "roles exchanged",
+    "Queries and keys have changed places: a token's *key* asks, and meets the queries of earlier tokens. The query of "
+    "a token asks, and meets their keys.",
+    hint="Would your first outputs change if a later query did, or a later key?",
+)
+def _(query_features, key_features, values):
+    return causal_linear_attention.reference(key_features, query_features, values)
+
+
 @causal_linear_attention.mistake("overwritten", IN_PLACE.text, hint=IN_PLACE.hint)
 def _(query_features, key_features, values):
     output = causal_linear_attention.reference(query_features, key_features, values)

@@ -39,8 +39,8 @@ def grouped_scores(query, key):
 
 
 _PAIRED = (
-    "`@`, `*` and `einsum` pair the heads of both one by one, and here are more query heads than key heads: which key "
-    "head does each query head ask? (`.T` turns all three axes round; of a head only the last two change places.)"
+    "Here are more query heads than key heads: which key head does each query head ask? (`@`, `*` and `einsum` pair "
+    "heads one by one, and `.T` turns all three axes round; of a head only the last two change places.)"
 )
 
 
@@ -89,6 +89,11 @@ _SHARED = "How many score tables should come out, if there are 4 query heads?"
             "The key heads are averaged, and all query heads ask the mean. Each group has a key head of its own.",
             hint="Which key heads should the scores of query head 0 depend on?",
         ),
+        "h // H_kv": Wrong(
+            "The number of a query head is divided by how many key heads there are. It is divided by how many query "
+            "heads are in a *group*, H // H_kv. In the example both are 2.",
+            hint="With 6 query heads and 2 key heads, how many query heads ask key head 0?",
+        ),
     },
     queries={
         "summed": Wrong(
@@ -121,6 +126,16 @@ _SHARED = "How many score tables should come out, if there are 4 query heads?"
             seen_in="lucidrains/vit-pytorch#65",
             hint="How many products are added up in one score?",
         ),
+        "by H": Wrong(
+            "The scores are divided by √H, the root of how many query heads there are: of a table `len` counts the "
+            "first axis. d_k is the number of components of one query, `shape[-1]`.",
+            hint="Which axis of `query` counts components?",
+        ),
+        "by n_q": Wrong(
+            "The scores are divided by √n_q, the root of how many queries there are. d_k is the number of components "
+            "of one query, `shape[-1]`.",
+            hint="Which axis of `query` counts components?",
+        ),
     },
     axes={
         "turned": Wrong(
@@ -132,9 +147,11 @@ _SHARED = "How many score tables should come out, if there are 4 query heads?"
 )
 def _(query, key, *, share="neighbours", queries="each", scale="root", axes="queries, keys"):
     (H, n_q, d_k), (H_kv, n_k, _) = query.shape, key.shape
-    asked = {"tiled": np.arange(H) % H_kv, "first for all": np.zeros(H, dtype=int)}
-    keys = key.mean(axis=0) if share == "mean for all" else key[asked.get(share, np.arange(H) // (H // H_kv))]
-    divisor = {"none": 1.0, "by d": d_k, "by the whole width": (H * d_k) ** 0.5}.get(scale, d_k**0.5)
+    heads = np.arange(H)
+    asked = {"tiled": heads % H_kv, "first for all": 0 * heads, "h // H_kv": heads // H_kv}
+    keys = key.mean(axis=0) if share == "mean for all" else key[asked.get(share, heads // (H // H_kv))]
+    root_of = {"by the whole width": H * d_k, "by H": H, "by n_q": n_q}.get(scale, d_k)
+    divisor = {"none": 1.0, "by d": d_k}.get(scale, root_of**0.5)
     scores = query @ keys.swapaxes(-1, -2) / divisor
     in_groups = scores.reshape(H_kv, -1, n_q, n_k)
     if queries == "another order":

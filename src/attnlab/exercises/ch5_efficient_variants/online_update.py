@@ -183,6 +183,47 @@ def _(m, total, mixed, scores, values, *, maximum="of all", rescale="both", join
     return np.array([shift if empty == "m becomes 0" else m_new, new_total, *mixed])
 
 
+_SHRUNK_TOO = (
+    "The new tile shrinks, too: it is added first, and then all is multiplied by exp(m_old − m_new). The tile is "
+    "shifted by the new maximum already; only what was summed before is multiplied."
+)
+
+
+@online_update.mistake("tile shrunk too", _SHRUNK_TOO, hint="By which maximum are the tile's exponentials shifted?")
+def _(m, total, mixed, scores, values):
+    m_new = max(m, scores.max())
+    shift = 0.0 if m_new == -INF else m_new
+    exps = np.exp(scores - shift)
+    return np.array([m_new, *(np.array([total + exps.sum(), *(mixed + exps @ values)]) * np.exp(m - shift))])
+
+
+_OF_NO_KEY = "(And in a tile whose keys are all masked that sum is 0, and 0/0 is not a number.)"
+
+
+@online_update.mistake(
+    "tile normalised, 0/0",
+    "The tile's exponentials are divided by their sum before they mix the values: a softmax of the tile. Its "
+    f"weights know nothing of the other tiles. Nothing is divided until the end. {_OF_NO_KEY}",
+    hint="By which sum will o be divided, once all tiles are in?",
+)
+def _(m, total, mixed, scores, values):
+    m_new = max(m, scores.max())
+    shift = 0.0 if m_new == -INF else m_new
+    old, exps = np.exp(m - shift), np.exp(scores - shift)
+    return np.array([m_new, total * old + exps.sum(), *(mixed * old + exps / exps.sum() @ values)])
+
+
+@online_update.mistake(
+    "normalised, 0/0",
+    "o is divided by ℓ at each tile, and the next tile would be added to a mean instead of a sum. Here o is the sum, "
+    "divided once, after the last tile. (And while all keys are masked ℓ is 0, and 0/0 is not a number.)",
+    hint="If o is a mean already, what is the next tile added to?",
+)
+def _(m, total, mixed, scores, values):
+    m, total, *mixed = online_update.reference(m, total, mixed, scores, values)
+    return np.array([m, total, *(np.array(mixed) / total)])
+
+
 @online_update.mistake("overwritten", IN_PLACE.text, hint=IN_PLACE.hint)
 def _(m, total, mixed, scores, values):
     result = online_update.reference(m, total, mixed, scores, values)

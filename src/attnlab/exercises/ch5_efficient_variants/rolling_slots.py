@@ -151,6 +151,19 @@ def _(n_seen, size):
 
 
 @rolling_slots.mistake(
+    "counted from 1",
+    "The tokens are counted from 1: the first one is given the position 1, and the slot 1. Positions are counted from "
+    "0: `range(n_seen)`.",
+    hint="After a single token, which position lies in slot 0?",
+)
+def _(n_seen, size):
+    slots = np.full(size, -1)
+    for position in range(1, n_seen + 1):
+        slots[position % size] = position
+    return slots
+
+
+@rolling_slots.mistake(
     "turned round",
     "This is the slot of each token, one entry a token. Asked for is the token of each slot, one entry a slot.",
     hint="How many entries should the result have?",

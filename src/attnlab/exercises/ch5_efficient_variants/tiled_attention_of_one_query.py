@@ -5,6 +5,7 @@ import numpy as np
 from ..common import INTEGERS, OVERFLOW, SCALE
 from ..engine import Probe, Wrong, exercise
 from ._words import RESCALE, TILE_S_OWN
+from .online_update import online_update
 
 MANY, BLOCK = 24_000, 400  # keys, and keys a tile, of the call whose bytes are counted
 AT_MOST = 90_000  # less than half of what the scores of all keys take; a tile takes 15,000, with copies of it 45,000
@@ -153,12 +154,19 @@ _TILE_ALONE = "Each tile is a whole of its own in your code, with weights that s
             hint="If o is a mean already, what is the next tile added to?",
         ),
     },
-    scale={name: SCALE[name] for name in ("none", "by d")},
+    scale={
+        **{name: SCALE[name] for name in ("none", "by d", "by n")},
+        "by the tile": Wrong(
+            "The scores of a tile are divided by the root of how many keys it has: of a table `len` counts the rows. "
+            "d_k is the number of components of one key.",
+            hint="Which axis of a tile counts components?",
+        ),
+    },
     shift={
         "none": OVERFLOW,
         "from zero": Wrong(
-            "The largest score so far begins at 0 instead of −∞. If all scores lie far below 0 it stays there, every "
-            "exponential is 0, and 0/0 is not a number.",
+            "The largest score so far begins at 0, or at another finite number, instead of −∞. If all scores lie far "
+            "below that it stays there, every exponential is 0, and 0/0 is not a number.",
             seen_in="flashinfer-ai/flashinfer#4267",
             hint="Which m should stand before the first score, so that any score is larger?",
         ),
@@ -171,12 +179,13 @@ _TILE_ALONE = "Each tile is a whole of its own in your code, with weights that s
 )
 def _(query, keys, values, block, *, tiles="one by one", merge="rescaled", scale="root", shift="running"):
     n, d = keys.shape
-    divisor = {"none": 1.0, "by d": d}.get(scale, d**0.5)
+    divisor = {"none": 1.0, "by d": d, "by n": n**0.5}.get(scale, d**0.5)
     block = n if tiles == "all at once" else block
     m, total, mixed = 0.0 if shift in ("from zero", "none") else -np.inf, 0.0, np.zeros(values.shape[1])
     outputs = []
     for start in range(0, n // block * block if tiles == "last one lost" else n, block):
-        scores, tile = keys[start : start + block] @ query / divisor, values[start : start + block]
+        scores, tile = keys[start : start + block] @ query, values[start : start + block]
+        scores = scores / (len(tile) ** 0.5 if scale == "by the tile" else divisor)
         if tiles == "last one filled up":
             lacking = block - len(scores)
             scores, tile = np.pad(scores, (0, lacking)), np.pad(tile, ((0, lacking), (0, 0)))
@@ -193,6 +202,46 @@ def _(query, keys, values, block, *, tiles="one by one", merge="rescaled", scale
     if merge in _OF_OUTPUTS:
         return _OF_OUTPUTS[merge](np.array(outputs))
     return mixed if "divided" in merge else mixed / total
+
+
+@tiled_attention_of_one_query.mistake(
+    "first tile alone",
+    "This is the output of the first tile alone. A `return` that is indented too far ends the loop in its first round.",
+    hint="Would your result change if the last value did?",
+)
+def _(query, keys, values, block):
+    return tiled_attention_of_one_query.reference(query, keys[:block], values[:block], block)
+
+
+@tiled_attention_of_one_query.mistake(
+    "one key at a time",
+    "The tiles overlap: the start moves on by one key, not by `block`, so that most keys are counted several times. "
+    "`range` takes a step: `range(0, n_k, block)`.",
+    hint="With 7 keys and a block of 3, how often is key 2 counted?",
+)
+def _(query, keys, values, block):
+    m, total, mixed = -np.inf, 0.0, np.zeros(values.shape[1])
+    for start in range(0, len(keys), block):
+        tile = slice(start, start + block)
+        counted = np.minimum(np.arange(len(keys[tile])) + start + 1, block)  # how often each of these keys is
+        scores = keys[tile] @ query / np.sqrt(len(query)) + np.log(counted)
+        m, total, *mixed = online_update.reference(m, total, np.array(mixed), scores, values[tile])
+    return np.array(mixed) / total
+
+
+@tiled_attention_of_one_query.mistake(
+    "one key too few in a tile",
+    "The last key of each tile is left out: a slice stops *before* its second bound, so that `keys[i : i + block]` are "
+    "`block` keys already.",
+    hint="How many entries has `[10, 11, 12][0:2]`?",
+)
+def _(query, keys, values, block):
+    m, total, mixed = -np.inf, 0.0, np.zeros(values.shape[1])
+    for start in range(0, len(keys), block):
+        tile = slice(start, start + block - 1)
+        scores = keys[tile] @ query / np.sqrt(len(query))  # of none, `max` raises
+        m, total, *mixed = online_update.reference(m, total, np.array(mixed), scores, values[tile])
+    return np.array(mixed) / total
 
 
 @tiled_attention_of_one_query.variant

@@ -53,6 +53,13 @@ def _():
     }
 
 
+_NEGATIVE_START = Wrong(
+    "The first queries have fewer than `size` keys behind them, and your slice starts at a negative number. "
+    "Python counts that from the *right*: `row[-1:1]` is empty. Let no bound fall below 0: `max(0, …)`.",
+    hint="With a size of 2, where does the slice of the first query start, and what does it hold?",
+)
+
+
 @window_mask.choice_points(
     reach={
         "size beside its own": Wrong(
@@ -97,6 +104,12 @@ def _():
             "The query's own key is blocked. It is the last one of its window.",
             hint="Which key should the first query see?",
         ),
+        "shifted": Wrong(
+            "The window ends one key too early: it holds the `size` keys *before* the query's own, which is the last "
+            "one of its window. (A slice stops before its second bound: `row[own - size + 1 : own + 1]`. In a "
+            "comparison it is `key <= own`.)",
+            hint="Which key should the first query see?",
+        ),
     },
     align={
         "top-left": Wrong(
@@ -104,6 +117,23 @@ def _():
             "queries begin at n_k − n_q. Square masks do not show the difference.",
             seen_in="trymirai/lalamo#200",
             hint="One new query and 6 keys: which of them does a window of 3 hold?",
+        ),
+        "start top-left": Wrong(
+            "The end of the window is lined up with the last key, its start with the first one: for more keys than "
+            "queries the window is too long, for fewer too short. *Both* conditions need n_k − n_q. Square masks do "
+            "not show the difference.",
+            hint="One new query and 6 keys: which of them does your window of 3 hold?",
+        ),
+        "end top-left": Wrong(
+            "The start of the window is lined up with the last key, its end with the first one: for more keys than "
+            "queries the window is too short, for fewer too long. *Both* conditions need n_k − n_q. Square masks do "
+            "not show the difference.",
+            hint="One new query and 6 keys: which of them does your window of 3 hold?",
+        ),
+        "turned": Wrong(
+            "The difference of the lengths is turned round: positions of queries begin at n_k − n_q, not at n_q − n_k. "
+            "With more keys than queries, some came before the first query. Square masks do not show the difference.",
+            hint="With 6 keys and one query, which position has the query?",
         ),
     },
     bounds={
@@ -113,10 +143,11 @@ def _():
             "nothing, so the end needs a `max(0, …)`, too.",
             hint="With 8 queries and 6 keys, which position has the first query, and what is `row[0:-1]`?",
         ),
-        "negative start": Wrong(
-            "The first queries have fewer than `size` keys behind them, and your slice starts at a negative number. "
-            "Python counts that from the *right*: `row[-1:1]` is empty. Let no bound fall below 0: `max(0, …)`.",
-            hint="With a size of 2, where does the slice of the first query start, and what does it hold?",
+        "negative start": _NEGATIVE_START,
+        "position from 0": Wrong(
+            "A query that lies before all keys is given the position 0, as if key 0 were its own. Its position is "
+            "negative, and it sees nothing. It is the *bounds* of its window that must not fall below 0.",
+            hint="With 8 queries and 6 keys, how many keys does the first query see?",
         ),
         "negative index": Wrong(
             "The first queries have fewer than `size` keys behind them, and your loop runs on below key 0. Python "
@@ -153,11 +184,15 @@ def _(
     polarity="allowed",
     kind="bool",
 ):
-    place = np.arange(n_q) + (0 if align == "top-left" else n_k - n_q)  # (n_q,), of each query among the keys
+    first = {"top-left": 0, "turned": n_q - n_k}.get(align, n_k - n_q)
+    place = np.arange(n_q) + first - (own == "shifted")  # (n_q,), of each query among the keys
+    place = np.maximum(place, 0) if bounds == "position from 0" else place
     length = {"size beside its own": size + 1, "one too few": size - 1, "all before": 2 * (n_q + n_k)}.get(reach, size)
     length = length // 2 + 1 if future == "half" else length
     starts = place if future == "instead of the past" else place - length + 1
     ends = {"none": place + 1, "all": np.full(n_q, n_k)}.get(future, place + length)
+    starts = starts - first if align == "start top-left" else starts
+    ends = ends - first if align == "end top-left" else ends
     mask = np.zeros((n_q, n_k), dtype=bool)
     for row, start, end in zip(mask, starts, ends, strict=True):
         if bounds == "negative index":
@@ -165,7 +200,7 @@ def _(
                 row[key] = True
             continue
         start = start if bounds == "negative start" else max(0, start)
-        row[start : max(0, end) if bounds == "from zero" else end] = True
+        row[start : end if bounds in ("negative start", "negative end") else max(0, end)] = True
     if own == "blocked":
         mask &= place[:, None] != np.arange(n_k)
     mask = ~mask if polarity == "turned" else mask
@@ -181,6 +216,40 @@ def _(
 )
 def _(n_q, n_k, size):
     return np.ones((n_q, n_k), dtype=bool)
+
+
+@window_mask.mistake("negative start, no negative end", _NEGATIVE_START.text, hint=_NEGATIVE_START.hint)
+def _(n_q, n_k, size):
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    for row, end in zip(mask, np.arange(n_q) + n_k - n_q + 1, strict=True):
+        row[end - size : max(0, end)] = True
+    return mask
+
+
+@window_mask.mistake(
+    "the last keys for all",
+    "Every query sees the same keys, the last `size` of all. The window moves along: it ends at each query's own key.",
+    hint="Are two rows of your mask different?",
+)
+def _(n_q, n_k, size):
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    mask[:, -size:] = True
+    return mask
+
+
+@window_mask.mistake(
+    "top-left, off the table",
+    "Two things in your loop. The *first* query is lined up with the first key, so that with more queries than keys it "
+    "runs off the table; queries' positions begin at n_k − n_q. And it begins below key 0, where Python takes the "
+    "index −1 for the *last* key: begin at `max(0, …)`.",
+    hint="Which keys does your loop visit for the first query, and which for the last of 8 when there are 6 keys?",
+)
+def _(n_q, n_k, size):
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    for i in range(n_q):
+        for key in range(i - size + 1, i + 1):
+            mask[i, key] = True
+    return mask
 
 
 @window_mask.variant

@@ -90,8 +90,13 @@ _NOTHING_TO_CHOOSE = (
 
 
 def _allowed(weights, scores, low, high, found):
-    """What may be behind allowed weights that are not the farthest: a random search, a grid, or a corner too few."""
+    """What is behind a pair with a negative weight; and what may be behind allowed weights that are not the farthest:
+    a random search, a grid, or a corner too few.
+    """
     logit, small = found @ scores, 1e-5
+    on_a_bound = min(abs(logit - low), abs(logit - high)) < small
+    if found.min() < -small and np.count_nonzero(found) == 2 and on_a_bound:
+        return _OUTSIDE.text
     if found.min() < -small or abs(found.sum() - 1) > small or not low - small < logit < high + small:
         return ""
     keys = np.count_nonzero(found > 0)
@@ -258,8 +263,8 @@ def _(weights, scores, low, high, *, candidates="all", measure="JSD", band="both
 @adversarial_weights.choice_points(
     measure={
         "Euclidean": Wrong(
-            "The distance is the Euclidean one. It may rank two candidates the other way round: the Jensen–Shannon "
-            "divergence is asked for.",
+            "The distance is the Euclidean one, or another that the largest difference decides. It may rank two "
+            "candidates the other way round: the Jensen–Shannon divergence is asked for.",
             hint=_MEASURE,
         ),
         "KL of the given ones": Wrong(
@@ -320,6 +325,17 @@ def _(weights, scores, low, high):
     singles = np.eye(len(scores))[(low <= scores) & (scores <= high)]
     found = np.concatenate([singles, _pairs(scores, [low, high], "outside")])
     return found[np.argmax(_divergence(weights, np.maximum(found, 0)))]
+
+
+@adversarial_weights.mistake(
+    "outside, by the Euclidean distance",
+    f"{_OUTSIDE.text} And the distance is the Euclidean one; the Jensen–Shannon divergence is asked for.",
+    hint=_OUTSIDE.hint,
+)
+def _(weights, scores, low, high):
+    singles = np.eye(len(scores))[(low <= scores) & (scores <= high)]
+    found = np.concatenate([singles, _pairs(scores, [low, high], "outside")])
+    return _farthest(weights, found, _DISTANCES["Euclidean"])
 
 
 @adversarial_weights.mistake(

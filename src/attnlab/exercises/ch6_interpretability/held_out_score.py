@@ -184,6 +184,39 @@ def _(scores, *, choose="by mean", report="on the rest", halves="first texts"):
 
 
 @held_out_score.mistake(
+    "the middle one in none",
+    "With an odd number of texts, the one in the middle neither chooses nor reports. All that have not chosen report: "
+    "`scores[n // 2 :]` are n − n // 2 texts, while `scores[-(n // 2) :]` are only n // 2.",
+    hint="Of 7 texts, how many choose and how many report?",
+)
+def _(scores):
+    half = len(scores) // 2
+    return scores[len(scores) - half :, np.argmax(scores[:half].mean(axis=0))].mean()
+
+
+@held_out_score.mistake(
+    "the last one in none",
+    "With an odd number of texts, the last one neither chooses nor reports: your second half ends at 2 · (n // 2). "
+    "All that have not chosen report: `scores[n // 2 :]`.",
+    hint="Of 7 texts, how many choose and how many report?",
+)
+def _(scores):
+    half = len(scores) // 2
+    return scores[half : 2 * half, np.argmax(scores[:half].mean(axis=0))].mean()
+
+
+@held_out_score.mistake(
+    "the middle one in both",
+    "With an odd number of texts, the one in the middle chooses *and* reports. What is reported on may have no say: by "
+    "n // 2 it belongs to the report alone.",
+    hint="Of 7 texts, how many choose and how many report?",
+)
+def _(scores):
+    half = len(scores) // 2
+    return scores[half:, np.argmax(scores[: len(scores) - half].mean(axis=0))].mean()
+
+
+@held_out_score.mistake(
     "one text",
     "One text chooses, and all others report. Of three texts that is right, since 3 // 2 is 1; of n the first n // 2 "
     "choose.",

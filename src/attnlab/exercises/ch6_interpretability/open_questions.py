@@ -31,10 +31,10 @@ believe_the_map = OpenQuestion(
         models from other seeds, and give intervals. If the sign changes from seed to seed, I say nothing about the
         word. (*Seeds.*)
 
-        Last I put uniform weights in place of the learned ones. If the model is as accurate without its attention,
-        the weights were not needed for the decision, and the picture is not about it. And if they are needed, the
-        states of this model may know their neighbours: then *unemployed* is also a place where others are heard.
-        (*Task check.*)
+        Last I put uniform weights in place of the learned ones. If this letter is refused as before, its
+        decision did not need these weights; if a model trained with uniform weights is as accurate, the task does not
+        need any. And if they are needed, the states of this model may know their neighbours: then *unemployed* is also
+        a place where others are heard. (*Task check.*)
     """),
     rubric={
         "Turns the sentence into a statement that a result could contradict (aim).": 1,

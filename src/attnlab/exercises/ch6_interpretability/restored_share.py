@@ -74,6 +74,11 @@ def _():
 
 _NOT_ZERO = "What does your function give for a patch that changes nothing?"
 _NOT_ONE = "What does your function give for a patch that brings everything back?"
+_TOKENS = Wrong(
+    "The tokens are those of the example, 0 and 1, whatever `answer` and `other` are. Which two are compared is given: "
+    "`clean[answer] - clean[other]`.",
+    hint="Would your result change with `answer` or with `other`?",
+)
 _ONE_TURNED = Wrong(
     "In one of the three measures the two tokens are exchanged, so that runs are compared that were measured "
     "differently. (Exchanged in all three, the sign falls out of the share.)",
@@ -82,6 +87,7 @@ _ONE_TURNED = Wrong(
 
 
 @restored_share.choice_points(
+    tokens={"0 and 1": _TOKENS},
     measure={
         "answer alone": Wrong(
             "The measure is the answer's logit or probability alone. All logits of a run may be shifted by a constant "
@@ -143,12 +149,16 @@ def _(
     answer,
     other,
     *,
+    tokens="given",
     measure="difference",
     scale="logits",
     above="patched − corrupted",
     below="clean − corrupted",
 ):
+    given = answer, other
+
     def measured(run):
+        answer, other = (0, 1) if tokens == "0 and 1" else given
         run = softmax(run * 1.0) if scale == "probabilities" else run
         alone = {"answer alone": run[answer], "other alone": run[other]}
         return alone.get(measure, run[answer] - run[other])
