@@ -60,6 +60,17 @@ def test_what_is_needed_is_found_through_several_cells_and_nothing_else():
     assert chosen([*cells, "from numpy import *"], names=["factor"]) == [6, 7, 8]
 
 
+def test_what_a_statement_calls_for_its_effect_is_needed_unless_it_belongs_to_a_module():
+    cells = [
+        "import numpy as np\nsteps = []",
+        "for each in (np.sin, np.cos):\n    steps.append(each)",
+        "np.random.seed(0)",
+        "last = steps[-1]",
+        "def f(x):\n    steps.clear()",  # is not called
+    ]
+    assert chosen(cells, names=["steps"]) == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

@@ -167,6 +167,7 @@ LAYOUTS = {
         {f"ana_{NB}.ipynb": A, f"{NB} - bo.ipynb": B, f"{NB}_cy-Copy1.ipynb": C},
         ["ana", "bo", "cy"],
     ),
+    "google's": ({f"Ana Lee - {NB}.ipynb": A, f"Bo - Copy of {NB}.ipynb": B}, ["Ana Lee", "Bo"]),
     "flat, in a folder": ({"week1/ana.ipynb": A, "week1/bo.ipynb": B}, ["ana", "bo"]),
     "flat, with numbers": ({"s (1).ipynb": A, "s (2).ipynb": B, "t-1.ipynb": C}, ["s 1", "s 2", "t-1"]),
     "other spellings": (

@@ -33,10 +33,18 @@ def one():
 
 def judged(one: Sandbox, answers: dict, others=(), limits=None, numbers=None) -> judging.Judged:
     """The judgement on a notebook with these answers, {number: source}, and other cells before them."""
-    cells = [SimpleNamespace(source=source, answers=None) for source in (SET_UP, *others)]
-    cells += [SimpleNamespace(source=source, answers=number) for number, source in answers.items()]
-    exercises, _ = look_up([*(numbers or answers)])
-    return judging.judged(SimpleNamespace(cells=cells, notebook=None), exercises, one, limits or Limits(seconds=3))
+    cells = [(None, source) for source in others] + list(answers.items())
+    return of_cells(one, cells, numbers or answers, limits)
+
+
+def of_cells(one: Sandbox, cells: list, numbers, limits=None) -> judging.Judged:
+    """The judgement on cells in order: (None, source), (number, source) for an answer, (number, None) for its check."""
+    found = [SimpleNamespace(source=SET_UP, answers=None, checks=False)]
+    for number, source in cells:
+        checks = source is None
+        found.append(SimpleNamespace(source=source or "", answers=None if checks else number, checks=checks))
+    exercises, _ = look_up([*numbers])
+    return judging.judged(SimpleNamespace(cells=found, notebook=None), exercises, one, limits or Limits(seconds=3))
 
 
 def solved(*numbers: str) -> dict[str, str]:
@@ -57,6 +65,10 @@ def solved(*numbers: str) -> dict[str, str]:
             {"1.2": "def scaled_scores(query, keys):\n    return keys @ query / root(query)"},
             ["%matplotlib inline\nroot = lambda q: np.sqrt(q.size)"],
         ),
+        (
+            {"1.2": "def scaled_scores(query, keys):\n    return steps[0](keys @ query, query)"},
+            ["steps = []", "steps.append(lambda x, q: x / np.sqrt(q.size))"],
+        ),
         ({"1.2": "scaled_scores = lambda query, keys: keys @ query / np.sqrt(query.size)"}, ["raise SystemExit"]),
         (
             {
@@ -67,7 +79,7 @@ def solved(*numbers: str) -> dict[str, str]:
         ),
         ({"1.2": "%%time\ndef scaled_scores(query, keys):\n    return keys @ query / len(query) ** 0.5"}, ["!ls"]),
     ],
-    ids=["helper", "magic", "lambda", "torch", "timed"],
+    ids=["helper", "magic", "filled", "lambda", "torch", "timed"],
 )
 def test_what_a_notebook_allows_is_right(one, answers, others):
     assert judged(one, answers, others).verdicts["1.2"].correct
@@ -76,7 +88,6 @@ def test_what_a_notebook_allows_is_right(one, answers, others):
 def test_the_last_version_counts_that_is_no_stub_and_its_code_is_kept(one):
     right, stub = solved("1.2")["1.2"], look_up(["1.2"])[0][0].stub
     wrong = "def scaled_scores(query, keys):\n    return keys @ query"
-    exercises, _ = look_up(["1.2"])
     for sources, correct, shown in (
         ([right, stub], True, right),
         ([stub, right], True, right),
@@ -84,10 +95,42 @@ def test_the_last_version_counts_that_is_no_stub_and_its_code_is_kept(one):
         ([wrong, right, stub], True, right),
         ([stub], False, stub),
     ):
-        cells = [SimpleNamespace(source=SET_UP, answers=None)]
-        cells += [SimpleNamespace(source=each, answers="1.2") for each in sources]
-        found = judging.judged(SimpleNamespace(cells=cells, notebook=None), exercises, one, Limits(seconds=3))
+        found = of_cells(one, [("1.2", each) for each in sources], ["1.2"])
         assert (found.verdicts["1.2"].correct, found.sources["1.2"]) == (correct, shown)
+
+
+@pytest.mark.parametrize(
+    ("above", "after", "later"),
+    [
+        ("def helped(x):\n    return x ** 0.5", "", "def helped(x, y):\n    return y"),
+        ("helped = np.sqrt", "", "from numpy.linalg import norm as helped"),
+        ("power = 0.5\ndef helped(x):\n    return x ** power", "", "power = 1"),
+        ("import math\ndef helped(x):\n    return math.sqrt(x)", "", "math = 0"),
+        ("how = {'power': 0.5}\ndef helped(x):\n    return x ** how['power']", "", "how = {'power': 1}"),
+        ("def helped(x):\n    return x", "def helped(x):\n    return x ** 0.5", "helped = 1.0"),
+        ("", "", "def helped(x):\n    return x ** 0.5"),
+    ],
+    ids=["function", "builtin", "number", "module", "dict", "mended before the check", "given at last"],
+)
+@pytest.mark.parametrize("number", [None, "1.3"], ids=["in the lesson", "in another answer"])
+def test_a_helper_means_what_it_meant_where_the_answer_was_checked(one, above, after, later, number):
+    answer = f"{above}\ndef scaled_scores(query, keys):\n    return keys @ query / helped(query.size)"
+    others = solved("1.3", "1.4")
+    cells = [("1.2", answer), (None, after), ("1.2", None), (number, later), *others.items()]
+    found = of_cells(one, cells, ["1.2", "1.3", "1.4"]).verdicts
+    assert {n: each.correct for n, each in found.items()} == {"1.2": True, "1.3": True, "1.4": True}
+
+
+def test_an_answer_calls_another_as_it_is_in_the_end(one):
+    right = solved("1.1", "1.2", "1.3")
+    answer = (
+        "def attend_one_query(query, keys, values):\n"
+        "    return weighted_average(stable_softmax(scaled_scores(query, keys)), values)"
+    )
+    begun = {n: look_up([n])[0][0].stub for n in right}
+    for first, last in ((begun, right), (right, begun)):  # handed out stubs change nothing
+        cells = [*first.items(), ("1.8", answer), ("1.8", None), *last.items()]
+        assert of_cells(one, cells, ["1.8", *right]).verdicts["1.8"].correct
 
 
 def test_what_the_lesson_calls_so_is_no_answer(one):
@@ -272,6 +315,21 @@ def test_the_whole_of_a_submission_has_an_end(one):
     assert "used up its time" in found.verdicts["1.2"].words[0]
 
 
+def test_who_is_at_work_when_the_time_of_all_is_up_is_not_said_to_be_endless(one):
+    """The first answer ends Python again and again, so that the slow lesson runs three times."""
+    slow = "import time\ndef waited(x):\n    time.sleep(x)\nfor _ in range(2):\n    time.sleep(1)\nready = True"
+    ends = "import os\ndef {}(*arguments):\n    ready and os._exit(3)"
+    waits = "def stable_softmax(scores):\n    ready and waited(0.2)\n    return softmax(scores)"
+    answers = {
+        "1.1": ends.format("weighted_average"),
+        "1.2": ends.format("scaled_scores"),
+        "1.3": waits,
+    }
+    verdicts = judged(one, answers, [slow], Limits(seconds=0.5)).verdicts
+    assert "exit status 3" in verdicts["1.1"].words[0]
+    assert verdicts["1.3"].words == [judging.USED_UP]
+
+
 FILLS = "kept = []\ndef fill(pieces, size):\n    kept.extend(bytearray(size) for _ in range(pieces))"
 
 
@@ -294,6 +352,27 @@ def test_memory_that_one_answer_takes_costs_no_other(one, greedy, words):
     first, *others = judged(one, answers, [FILLS], limits).verdicts.values()
     assert [verdict.correct for verdict in others] == [True, True]
     assert first.correct if words is None else re.search(words, repr(first))
+
+
+@pytest.mark.parametrize(
+    "takes",
+    [
+        "torch.empty(3 * 2**28, dtype=torch.uint8)",
+        "libc.free(libc.malloc(3 * 2**28) or os.abort())",  # as libraries in C end where there is no memory
+    ],
+    ids=["torch", "C"],
+)
+def test_who_finds_the_memory_of_others_gone_is_asked_again(one, takes):
+    libc = "import ctypes, os, torch\nlibc = ctypes.CDLL(None)\nlibc.malloc.restype = ctypes.c_void_p\n"
+    libc += "libc.malloc.argtypes, libc.free.argtypes = [ctypes.c_size_t], [ctypes.c_void_p]"
+    answers = {
+        "1.2": "def scaled_scores(query, keys):\n    kept or fill(430, 2**20)\n"
+        "    return keys @ query / len(query) ** 0.5",
+        "1.3": f"def stable_softmax(scores):\n    {takes}\n    return softmax(scores)",
+        **solved("1.4"),
+    }
+    found = judged(one, answers, [FILLS, libc], Limits(seconds=3, memory=2**30)).verdicts
+    assert [each.correct for each in found.values()] == [True, True, True], found["1.3"].words
 
 
 def test_a_copy_of_the_process_tells_nothing(one):
@@ -365,17 +444,14 @@ def test_a_setup_cell_with_magics_is_read():
 
 def test_references_of_every_copy_are_hidden(tmp_path, monkeypatch):
     other = tmp_path / "lib/python3.99/site-packages/attnlab/exercises/ch1_weights"
-    other.mkdir(parents=True)
+    compiled = other.with_name("__pycache__")
+    for folder in (other, compiled):
+        folder.mkdir(parents=True)
     monkeypatch.setattr(sandbox.sys, "base_prefix", str(tmp_path))
     hidden = sandbox.references()
-    assert other in hidden and sandbox.ROOM / "exercises/common.py" in hidden
-    assert {path.name[:3] for path in hidden if path.parent == sandbox.ROOM / "exercises"} >= {
-        "ch1",
-        "ch2",
-        "ch6",
-        "com",
-        "__p",
-    }
+    assert {other, compiled, sandbox.ROOM / "exercises/common.py"} <= {*hidden}
+    ours = {path.name[:3] for path in hidden if path.parent == sandbox.ROOM / "exercises"}
+    assert ours >= {"ch1", "ch2", "ch6", "com"}
 
 
 ENDLESS = """

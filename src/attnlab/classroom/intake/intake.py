@@ -137,7 +137,9 @@ class Intake:
             self.problems += problems
             if not claims and shelf.students(self.submitted, self.assignment)[0]:
                 self.refuse(None, source.name, "gives no student's file, so what lay in submitted/ before is graded")
-            expected = misplaced.Expected(self.course, self.assignment, self.notebooks, self.others, self.reader)
+            expected = misplaced.Expected(
+                self.course, self.assignment, self.notebooks, self.others, self.elsewhere, self.reader
+            )
             expected.check(claims)
             by_sender: dict[Sender, list[Claim]] = {}
             for claim in claims:

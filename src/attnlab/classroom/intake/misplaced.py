@@ -6,7 +6,7 @@ Each is found before anything is brought in, and the error says what was found a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,12 +64,16 @@ class Foreign:
 
 @dataclass
 class Expected:
-    """What an assignment's notebooks are known by: their names, and the numbers of their exercises."""
+    """What an assignment's notebooks are known by: their names, and the numbers of their exercises.
+
+    `others` and `elsewhere` are as a `Layout` has them.
+    """
 
     course: Path
     assignment: str
     notebooks: Collection[str]
     others: Collection[str]
+    elsewhere: Mapping[str, Collection[str]]
     reader: Reader
 
     def check(self, claims: Iterable[Claim]) -> None:
@@ -139,7 +143,7 @@ class Expected:
     def _homes(self, foreign: list[Foreign], numbers: set[str]) -> list[str]:
         """The assignments whose notebooks these are, by name or by exercises."""
         stems = {each.notebook for each in foreign}
-        named = {path.parent.name for path in (self.course / "source").glob("*/*.ipynb") if path.stem in stems}
+        named = {name for name, theirs in self.elsewhere.items() if stems.intersection(theirs)}
         held = {name for name, held in self._handed_out().items() if held & numbers}
         return sorted((named | held) - {self.assignment})
 

@@ -147,7 +147,7 @@ def _same(one: Sender, other: Sender) -> bool:
 # ---- notebooks -----------------------------------------------------------------------------------------------------
 
 COPY = re.compile(r"[ _]?-[ _]?cop(?:y|ie)[ _]?\(?(\d*)\)?$|[ _]?\((\d+)\)$|-(\d+)$", re.I)
-COPY_OF = re.compile(r"^(?:copy of|kopie von|c[oó]pi[ae] d[ei])[ _]", re.I)
+COPY_OF = re.compile(r"(?:^|(?<=[ _-]))(?:copy of|kopie von|c[oó]pi[ae] d[ei])[ _]", re.I)  # Google: Ada - Copy of a
 
 
 def stem_of(file: str) -> str:

@@ -43,6 +43,11 @@ class Cell:
         """The exercise that the cell is meant to answer, or None."""
         return self.number if self.part == "answer" else None
 
+    @property
+    def checks(self) -> bool:
+        """Whether it is the cell in which a student checks an answer."""
+        return self.part == "check"
+
 
 @dataclass(frozen=True)
 class Handed:

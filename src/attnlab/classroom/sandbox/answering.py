@@ -20,7 +20,7 @@ import socket
 import sys
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from .cells import Code, needed, read
 REGISTRY = "attnlab.exercises.ch"  # the modules with the references; not to be had in here
 OUT_OF_MEMORY = 86  # the exit status of a process that has used up its memory
 OTHER_CELLS = 6  # cells that hold no answer may take that many times the seconds of one that does
+PLAIN = (types.ModuleType, int, float, str, np.generic, list, tuple, dict, set)
 
 
 class _Silent(types.ModuleType):
@@ -75,14 +76,14 @@ def _work(channel: socket.socket) -> None:
     tell = functools.partial(_tell, channel, os.getpid())
     seed()
     with contextlib.redirect_stdout(_Excerpt()), contextlib.redirect_stderr(_Excerpt()):
-        versions, others = run_cells(tell, work), False
+        (versions, scope), others = run_cells(tell, work), False
         begun = isolation.peak()
         for task in work["exercises"]:
             if task["number"] in work["skip"]["exercises"]:
                 continue
             tell({"at": ["exercise", task["number"]]})
-            said = _observed(channel, task, versions[task["name"]], work["seconds"])
-            full = any(each["failure"] and each["failure"][0] == "MemoryError" for each in _told(said))
+            said = _observed(channel, task, versions[task["name"]], scope, work["seconds"])
+            full = any(each["failure"] and _of_memory(*each["failure"]) for each in _told(said))
             if full and others:
                 raise MemoryError  # perhaps they took it: it is asked again, first in its process
             tell({"exercise": task["number"], **said})
@@ -110,8 +111,11 @@ def seed() -> None:
 # ---- cells ----------------------------------------------------------------------------------------------------------
 
 
-def run_cells(tell: Callable[[dict], None], work: dict) -> dict[str, list]:
-    """What each asked name meant in turn, from the first cell of its exercise on: [(place of the cell, object), …].
+def run_cells(tell: Callable[[dict], None], work: dict) -> tuple[dict[str, list], dict]:
+    """What each asked name meant in turn, from the first cell of its exercise on, and the scope of all cells.
+
+    Each meaning is (place of the cell, object, `_meanings` of other names where it was checked): a cell further down
+    may give a helper's name to something else, and the answer was right before it.
 
     Told on the way: the cells that failed, each as [its place, "TypeError: …", the line], and which names the cells of
     answers give.
@@ -129,10 +133,17 @@ def run_cells(tell: Callable[[dict], None], work: dict) -> dict[str, list]:
     numbers = {task["name"]: task["number"] for task in work["exercises"]}
     answers = [index for index, cell in enumerate(cells) if cell["number"] and index not in skip]
     versions: dict[str, list] = {name: [] for name in numbers}
-    faults, begun = [], set()
-    for index in needed(codes, answers, numbers):
+    faults, begun, unchecked, run = [], set(), [], set(needed(codes, answers, numbers))
+    for index, cell in enumerate(cells):
+        number = cell["number"]
+        if number or cell["checks"]:
+            now = _meanings(scope, numbers)
+            for then in unchecked:
+                then.update(now)
+            unchecked = []
+        if index not in run:
+            continue
         tell({"at": ["cell", index]})
-        number = cells[index]["number"]
         before = {name: scope.get(name) for name in numbers}
         fault = _run(codes[index], _file(index), scope, work["seconds"] * (1 if number else OTHER_CELLS))
         if fault:
@@ -142,10 +153,27 @@ def run_cells(tell: Callable[[dict], None], work: dict) -> dict[str, list]:
                 begun.add(name)
                 versions[name] = []
             if name in scope and scope[name] is not before[name]:
-                versions[name].append((index, scope[name]))
+                if versions[name] and _is_stub(scope[name]):  # a copy: other answers call what was there
+                    scope[name] = versions[name][-1][1]
+                    continue
+                unchecked.append({})
+                versions[name].append((index, scope[name], unchecked[-1]))
     given = {i: sorted(codes[i].gives)[: border.KEPT_ITEMS] for i in answers}
     tell({"faults": faults, "given": {str(i): [n[:100] for n in given[i]] for i in given}})
-    return versions
+    last = _meanings(scope, numbers)
+    return {name: [(i, found, last | then) for i, found, then in versions[name]] for name in versions}, scope
+
+
+def _meanings(scope: dict, asked: Collection[str]) -> dict:
+    """The functions, classes, modules, numbers and lists that names mean now. Of an asked name, the last one counts.
+
+    No arrays: one that a later cell replaces would stay in memory.
+    """
+    return {
+        name: value
+        for name, value in scope.items()
+        if name not in asked and (callable(value) or issubclass(type(value), PLAIN))
+    }
 
 
 def _file(index: int) -> str:
@@ -190,22 +218,32 @@ def _words(error: BaseException) -> tuple[str, str]:
 # ---- exercises ------------------------------------------------------------------------------------------------------
 
 
-def _observed(channel: socket.socket, task: dict, versions: list, seconds: float) -> dict:
+def _observed(channel: socket.socket, task: dict, versions: list, scope: dict, seconds: float) -> dict:
     """What the function of one exercise did: {"state": …}, the place of its cell, and its observations.
 
     Of several versions the last one counts that is no empty stub: a copy of the stub further down loses no points.
     """
     if not versions:
         return {"state": "missing"}
-    begun = [each for each in versions if not (callable(each[1]) and learner.untouched(each[1]))]
+    begun = [each for each in versions if not _is_stub(each[1])]
     if not begun:
         return {"state": "untouched"}
-    place, function = begun[-1]
+    place, function, then = begun[-1]
+    scope.update(then)
     return {"cell": place, **_seen(channel, task, function, seconds)}
+
+
+def _is_stub(value: Any) -> bool:
+    return callable(value) and learner.untouched(value)
 
 
 def _told(said: dict) -> list[dict]:
     return [each for tier in ("ordinary", "hard") for each in said.get(tier, ()) if each]
+
+
+def _of_memory(kind: str, words: str, _: str) -> bool:
+    """Whether an exception says that memory ran out; torch and the system have words of their own for it."""
+    return kind == "MemoryError" or "allocate memory" in words
 
 
 def _seen(channel: socket.socket, task: dict, function: Any, seconds: float) -> dict:

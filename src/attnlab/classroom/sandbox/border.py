@@ -19,12 +19,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from attnlab.exercises.engine.deadline import within
-from attnlab.exercises.engine.running import KEPT_OUTPUT, Failure, Observation
+from attnlab.exercises.engine.running import KEPT_OUTPUT, KEPT_WARNINGS, KEPT_WORDS, Failure, Observation
 from attnlab.exercises.engine.values import numbers
 
 LARGEST, LARGEST_TEXT = 32 * 2**20, 2 * 2**20  # bytes of one message, and of what is not arrays in it
 KEPT_BYTES = 2**20  # of one array that a function returns; what is asked for is a thousand times smaller
-KEPT_TEXT, KEPT_ITEMS = 500, 64
+KEPT_TEXT, KEPT_ITEMS = KEPT_WORDS, KEPT_WARNINGS  # what the engine keeps crosses whole
 MOST_ARRAYS, MOST_AXES, KEPT_ROWS = 5_000, 16, 4_000  # of one message, of an array, and of one that is read as a list
 HEADER = 8  # bytes that tell the length
 

@@ -21,12 +21,15 @@ _CELL_MAGIC = re.compile(r"\s*%%(\w+)[^\n]*\n?")
 class Code:
     """A cell's code, in Python alone, and the names that it takes from other cells and gives to them.
 
-    `fault` says why it is no Python; `all_names` is set where names cannot be told (`from x import *`).
+    `fault` says why it is no Python; `all_names` is set where names cannot be told (`from x import *`).  `calls` are
+    names with a method that is called for its effect alone, as in `steps.append(f)`; `imports` is a part of `gives`.
     """
 
     source: str
     takes: frozenset[str] = frozenset()
     gives: frozenset[str] = frozenset()
+    calls: frozenset[str] = frozenset()
+    imports: frozenset[str] = frozenset()
     all_names: bool = False
     fault: SyntaxError | None = None
 
@@ -40,17 +43,20 @@ def read(source: str, name: str) -> Code:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # ValueError: null bytes
         fault = error if isinstance(error, SyntaxError) else SyntaxError(str(error) or type(error).__name__)
         return Code(plain, fault=fault)
-    takes, gives = set(), set()
+    takes, gives, imports = set(), set(), set()
     for symbol in table.get_symbols():
         if symbol.is_assigned() or symbol.is_imported():
             gives.add(symbol.get_name())
+        if symbol.is_imported():
+            imports.add(symbol.get_name())
         if symbol.is_referenced():
             takes.add(symbol.get_name())
     _below(table, takes, gives)
     stars = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]
     gives |= set(_changed(tree))
     takes |= set(_met(tree))
-    return Code(plain, frozenset(takes), frozenset(gives), bool(stars))
+    names = [frozenset(each) for each in (takes, gives, _called(tree), imports)]
+    return Code(plain, *names, bool(stars))
 
 
 def _below(table: symtable.SymbolTable, takes: set[str], gives: set[str]) -> None:
@@ -78,11 +84,23 @@ def _changed(tree: ast.Module) -> Iterable[str]:
     """Names whose objects the cell writes into: `mask[0] = True` and `layer.scale = 1` make those what they are."""
     for node in _outer(tree):
         if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
-            inner = node.value
-            while isinstance(inner, ast.Subscript | ast.Attribute):
-                inner = inner.value
-            if isinstance(inner, ast.Name):
-                yield inner.id
+            yield from _first(node)
+
+
+def _called(tree: ast.Module) -> Iterable[str]:
+    """Names with a method that a statement calls, and drops what it gives: it is called for what it does to them."""
+    for node in _outer(tree):
+        call = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            yield from _first(call.func)
+
+
+def _first(node: ast.AST) -> Iterable[str]:
+    """The name that a chain of attributes and items begins with."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield node.id
 
 
 def _met(tree: ast.Module) -> Iterable[str]:
@@ -119,6 +137,8 @@ def _parses(source: str) -> bool:
 
 def needed(codes: Sequence[Code], wanted: Iterable[int], names: Iterable[str] = ()) -> list[int]:
     """The positions of the cells that those at `wanted` need, with these, in order; `names` are needed besides."""
+    imported = {name for code in codes for name in code.imports}  # what is done to a module, no answer waits for
+    gives = [code.gives | (code.calls - imported) for code in codes]
     chosen = set(wanted) | {i for i, code in enumerate(codes) if code.all_names}
     open_names, done = set(names), set(dir(builtins))
     for i in chosen:
@@ -126,7 +146,7 @@ def needed(codes: Sequence[Code], wanted: Iterable[int], names: Iterable[str] = 
     while open_names - done:
         now, done = open_names - done, done | open_names
         for i, code in enumerate(codes):
-            if i not in chosen and code.gives & now:
+            if i not in chosen and gives[i] & now:
                 chosen.add(i)
                 open_names |= code.takes
     return sorted(chosen)

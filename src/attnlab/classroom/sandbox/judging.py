@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 GRACE = 2.0  # seconds more than the submission has, until it is ended from outside
 ALL_STEPS = 12  # times the seconds of one step: what a whole submission may take
 ENDLESS = "Is there a loop that never ends?"
+USED_UP = "Other parts of the notebook used up its time."
 OTHER_NAME = "Its cell defines"
 LONGEST_SOURCE = 20_000  # characters of an answer that are kept
 _judging = threading.Lock()  # output and warnings are caught for a whole process
@@ -88,7 +89,7 @@ def observed(handed: Handed, exercises: Sequence[Exercise], sandbox: Sandbox, li
     """Lead a submission through the sandbox, as often as it takes."""
     told, end = Told(), time.monotonic() + ALL_STEPS * limits.seconds
     work = {
-        "cells": [{"source": cell.source, "number": cell.answers} for cell in handed.cells],
+        "cells": [{"source": c.source, "number": c.answers, "checks": c.checks} for c in handed.cells],
         "exercises": [_task(each) for each in exercises],
         "seconds": limits.seconds,
         "memory": limits.memory,
@@ -101,14 +102,15 @@ def observed(handed: Handed, exercises: Sequence[Exercise], sandbox: Sandbox, li
         if time.monotonic() > end:
             for each in exercises:
                 if each.number not in told.exercises:
-                    told.ended_exercises.setdefault(each.number, "Other parts of the notebook used up its time.")
+                    told.ended_exercises.setdefault(each.number, USED_UP)
             return told
 
 
 def _once(work: dict, exercises: Sequence[Exercise], sandbox: Sandbox, limits: Limits, told: Told, end: float) -> bool:
     """One process: what it tells goes to `told`, and the step that had to be ended, with the reason. True at the end.
 
-    Where memory ran out after other exercises, they may have taken it: nobody is to blame, and the step begins anew.
+    A process that ends after other exercises may do so for what they left: memory, threads, a damaged heap. Nobody is
+    to blame, and the step begins anew, first in its process.
     """
     outside = {each.number: _implementations(each) for each in exercises if each.tests}
     step, steps, before = None, _steps(work), len(told.exercises)
@@ -121,7 +123,7 @@ def _once(work: dict, exercises: Sequence[Exercise], sandbox: Sandbox, limits: L
                 message = border.receive(channel, until)
                 if message is None:
                     status = sandbox.end(2.0)
-                    if status == OUT_OF_MEMORY and len(told.exercises) > before:
+                    if len(told.exercises) > before:
                         return False
                     reason = _how_it_ended(status)
                     break
@@ -143,7 +145,8 @@ def _once(work: dict, exercises: Sequence[Exercise], sandbox: Sandbox, limits: L
                 elif ("exercise", message["exercise"]) == step:
                     told.exercises[step[1]] = message
         except TimeoutError:
-            reason = f"It did not come to an end and was stopped. {ENDLESS}"
+            in_time = time.monotonic() < end
+            reason = f"It did not come to an end and was stopped. {ENDLESS}" if in_time else USED_UP
         except (BorderError, ConnectionError, KeyError, TypeError, ValueError, AttributeError) as error:
             words = str(error) if isinstance(error, BorderError) else type(error).__name__
             reason = f"It disturbed its own grading, or returned far too much: {words}."
