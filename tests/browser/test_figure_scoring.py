@@ -63,7 +63,11 @@ def test_scoring_computes_what_attnlab_computes(show):
 
 def test_what_the_caption_says_of_the_additive_score(show):
     page = show(figures.scoring(score="additive"))
-    assert written(page, "scoring", "note").endswith("At [1, 1] k₅ wins, neither long nor nearest; |s| < 6.")
+    assert (
+        page.locator("attn-scoring .notes .on")
+        .inner_text()
+        .endswith("At [1, 1] k₅ wins, neither long nor nearest; |s| < 6.")
+    )
     longest, nearest = np.linalg.norm(KEYS, axis=1).argmax(), np.linalg.norm(KEYS - 1, axis=1).argmin()
     assert written(page, "scoring", "who") == "k₅ wins" and 4 not in (longest, nearest)
     code = "qs => qs.map(([q1, q2]) => customElements.get('attn-scoring').compute({ q1, q2, score: 'additive' }))"

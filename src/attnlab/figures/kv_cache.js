@@ -92,10 +92,12 @@ class KVCache extends Figure {
       :is(th,td):first-child{width:auto;padding-left:0;text-align:left}
       thead th{border:0;font-size:.6875rem;color:var(--dim);vertical-align:bottom}thead b{display:block;color:var(--ink)}
       tbody tr:first-child *{font-weight:600}
+      @container(max-width:41rem){.formula{font-size:.8125rem}}
       @container(max-width:36rem){.sliders{grid-template-columns:repeat(3,1fr);gap:0 .75rem;font-size:.8125rem}
       .slider input{margin:-.65rem 0 -.35rem}table{font-size:.8125rem}th,td{width:auto}thead th{white-space:nowrap}
       .formula p:first-child{min-height:2.9em}.controls,.formula{margin-top:.25rem}.caption{margin-top:.4rem}}
-      @container(max-width:19rem){.sliders{grid-template-columns:1fr 1fr}.chart p,table,.formula{font-size:.75rem}
+      @container(max-width:20.5rem){.formula{font-size:.75rem}}
+      @container(max-width:19rem){.sliders{grid-template-columns:1fr 1fr}.chart p,table{font-size:.75rem}
       table{table-layout:fixed}:is(th,td):first-child{width:34%}td{white-space:nowrap}thead th{white-space:normal}}@container(max-width:12rem){.sliders{grid-template-columns:1fr}}</style>
     <label class="chip">model <select ref="model"><option value="">of your own</option>${
       join(Object.keys(models), (name) => `<option>${name}</option>`)}</select></label>

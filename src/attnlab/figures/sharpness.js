@@ -52,7 +52,8 @@ class Sharpness extends Figure {
       border-left:8px solid var(--ink);border-right:0}
       .left::after{right:auto;left:-1px;border-left:0;border-right:8px solid var(--ink)}.nil{visibility:hidden}.far{display:block}
       @container(max-width:36rem){.chart{grid-template-columns:1fr}.read{grid-template-columns:repeat(3,auto);gap:.5rem;
-      justify-content:space-between}.plot{height:15rem}.far{min-height:2.9em}}
+      justify-content:space-between}.plot{height:15rem}.far{min-height:2.9em}.formula{font-size:.8125rem}}
+      @container(max-width:23rem){.formula p:last-child{min-height:2.9em}}
       @container(max-width:20rem){.slider{font-size:.8125rem}}</style>
     <div class="chart"><div class="read">
     <div><p class="h"><i class="f1"></i>each copy</p><b class="c1" data-t="each"></b></div>
@@ -71,7 +72,7 @@ class Sharpness extends Figure {
     })}</div>${controls}
     <div class="formula"><p><span>total weight of key 1</span>
     <span>= n·e<sup>Δ/T</sup> / (n·e<sup>Δ/T</sup> + <span data-t="s2"></span>)</span>
-    <span>= σ(Δ/T + ln n)</span> <span>= σ(<span data-t="ratio"></span> + <span data-t="logn"></span>)</span>
+    </p><p><span>= σ(Δ/T + ln n)</span> <span>= σ(<span data-t="ratio"></span> + <span data-t="logn"></span>)</span>
     <span>= <b class="c1" data-t="total"></b></span></p></div>
     <p class="caption">Nothing here touches the query. T divides the score difference Δ. Copies of key 1 add ln n, which
     T does not divide. A mask adds −∞ to the score of key 2. <span class="far">As <span class="nw">T → 0</span> the maximum

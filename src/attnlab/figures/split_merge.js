@@ -66,6 +66,7 @@ class SplitMerge extends Figure {
       .now b{font-weight:700}.home{position:relative;outline:2px dashed var(--k2)}
       @media screen{.controls{display:flex;flex-wrap:wrap;gap:0 1rem;margin-top:.75rem}}
       .chip{padding:0 .65rem}.formula p:last-child{min-height:2.9em}
+      @container(max-width:43rem){.formula{min-height:9.2em}}
       @container(max-width:36rem){.flow{grid-template-columns:1fr 1fr;gap:.4rem .75rem}.formula{font-size:.8125rem}
       .flow>:first-child{grid-column:1/3}.flow>:first-child p{display:inline;margin-right:.4rem}
       .flow>*+* .board{line-height:1.25rem}.wide{display:none}
@@ -73,7 +74,7 @@ class SplitMerge extends Figure {
       .strip{grid-template-columns:repeat(16,minmax(0,1fr));line-height:1.2rem}
       .chip{padding:0 .4rem;font-size:.75rem}[ref=x]{line-height:1.4rem}.rim{margin-top:.2rem}.pick{margin-bottom:.25rem}
       .controls{margin-top:.5rem!important}}
-      @container(max-width:32.5rem){.formula{min-height:7.75em}}@container(max-width:29rem){.formula{min-height:9.2em}}@container(max-width:22rem){.formula{font-size:.75rem}}
+      @container(max-width:32.5rem){.formula{min-height:7.75em}}@container(max-width:29rem){.formula{min-height:9.2em}}@container(max-width:22rem){.formula{font-size:.75rem;min-height:9.3em}}
       @container(max-width:20rem){.flow{gap:.4rem .5rem}.flow>*+* .board{grid-template-columns:.6rem repeat(8,minmax(0,1fr));
       font-size:.625rem;letter-spacing:-.02em}.gap{margin-left:1px}.strip{font-size:.625rem}.chip{padding:0 .3rem;min-width:2.5rem;justify-content:center;font-size:.6875rem}.formula{min-height:12.2em}
       .formula span{white-space:normal}.formula p:last-child{min-height:0}}</style>
