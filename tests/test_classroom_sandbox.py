@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from attnlab.classroom.assignments import look_up
+from attnlab.classroom.intake.submissions import Cell
 from attnlab.classroom.sandbox import isolation, judging, sandbox
 from attnlab.classroom.sandbox.isolation import Limits
 from attnlab.classroom.sandbox.sandbox import ROOM, Sandbox, SandboxError
@@ -34,7 +35,7 @@ def said(one: Sandbox, source: str, limits: Limits = QUICK) -> str:
     """What the code says with `say(…)`: a sandbox tells no more than a fault's words."""
     lines = "said = []\ndef say(*things):\n    said.append(' '.join(map(str, things)))\n"
     source = f"{lines}{textwrap.dedent(source)}\nraise ValueError('|'.join(said)[:480])"
-    handed = SimpleNamespace(cells=[SimpleNamespace(source=source, answers="1.1")])
+    handed = SimpleNamespace(cells=[Cell(0, source, "1.1", "answer")])
     told = judging.observed(handed, [EXERCISE], one, limits)
     return told.ended_cells.get(0) or told.faults[0][0].removeprefix("ValueError: ")
 
