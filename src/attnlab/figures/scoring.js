@@ -5,14 +5,14 @@ const W_Q = [[1, 0], [-1, 1], [1, 0]], W_K = [[-1, 1], [-1, -1], [1, 0]], V = [1
 const times = ([a, b], [x, y]) => a * x + b * y;
 const SCORES = { // formula, remark, and the score itself
   dot: ['q · k', 'Norm counts: long k₁ wins even where q lies on k₂; k₅, amid the others, nowhere.', times],
-  scaled_dot: ['q · k / √2', 'The same keys win as with dot: to divide by √2 moves no border, and makes the weights more even.',
+  scaled_dot: ['q · k / √2', 'The same keys win as with dot; weights are more even.',
     (q, k) => times(q, k) / Math.SQRT2],
   additive: ['v · tanh(W_q q + W_k k)', `W_q = [[1, 0], [−1, 1], [1, 0]], W_k = [[−1, 1], [−1, −1], [1, 0]],
     v = [1, 2, 3]. At [1, 1] k₅ wins, neither long nor nearest; |s| < 6.`,
     (q, k) => V.reduce((sum, v, i) => sum + v * Math.tanh(times(W_Q[i], q) + times(W_K[i], k)), 0)],
   gaussian: ['−‖q − k‖² / (2√2)',
     'The nearest key wins. Width² is √2: keys of equal norm keep the ratios of scaled dot.',
-    ([a, b], [x, y]) => -((a - x) ** 2 + (b - y) ** 2) / (2 * Math.SQRT2)],
+    ([a, b], [x, y]) => -((a - x) ** 2 + (b - y) ** 2) / Math.sqrt(8)],
 };
 const scoresAt = (score, q) => KEYS.map((key) => SCORES[score][2](q, key));
 
@@ -43,54 +43,53 @@ class Scoring extends QueryFigure {
 
   body(controls) {
     return `<style>${PLOT_CSS}
-      .notes{display:grid}.notes *{grid-area:1/1;visibility:hidden}.notes .on{visibility:visible}
-      .two{display:grid;grid-template-columns:1fr 1fr;gap:0 2rem}.plot{aspect-ratio:1}${HANDLE_CSS}
+      .two,.notes{display:grid}.two{grid-template-columns:1fr 1fr;gap:0 2rem}.plot{aspect-ratio:1}${HANDLE_CSS}
+      .notes *{grid-area:1/1}.notes :not(.on){visibility:hidden}
       .edge{stroke:var(--dim);stroke-width:2px;stroke-linecap:round}.plot i{position:absolute;font-style:normal;
-      transform:translate(-50%,-50%)}.plot :is(i,.mark){pointer-events:none}.disc,.point{border-radius:50%}
+      translate:-50% -50%}.plot :is(i,.mark){pointer-events:none}.disc,.point{border-radius:50%}
       .disc{aspect-ratio:1;outline:1.5px solid;background:var(--soft)}.point{border:.2rem solid}
       .key p{display:grid;grid-template-columns:1fr auto 4em;margin-top:2.2cqw;padding:.2rem;text-align:right;
-      white-space:nowrap;background:linear-gradient(var(--line),var(--line)) 0/0 no-repeat}
+      white-space:nowrap;background:linear-gradient(var(--line) 0 0) 0/0 no-repeat}
       .key p>:first-child{text-align:left}.win{font-weight:700}.win.disc{background:var(--k1)}
-      @container(max-width:36rem){.two{grid-template-columns:1.2fr 1fr;gap:0 1rem}.wide{display:none}
+      @container(max-width:36rem){.two{grid-template-columns:1.2fr 1fr;gap:0 1rem}.w{display:none}
       .key{font-size:.8125rem}}@container(max-width:20rem){.key{font-size:.6875rem}}</style>
-    <div class="two"><div><p class="h">query</p>
-    <p>q = [<span data-t="q1"></span>, <span data-t="q2"></span>]</p>
-    ${keyPlane.html({
-      label: 'The plane: keys k1 to k5, the query q, and who wins where', ...axes(-2, 0, 2),
+    <div class="two"><div><p class="h">query</p><p>q = [<span data-t="q1"></span>, <span data-t="q2"></span>]</p>${
+    keyPlane.html({
+      label: 'Plane: keys k1 to k5, query q, who wins where', ...axes(-2, 0, 2),
       shapes: '<path class="edge" ref="edge"/>',
       marks: PLACES.map(([x, y], i) => `<i class="xt halo" aria-hidden="true" data-t="at${i}" style="left:${
         keyPlane.left(x)};top:${keyPlane.top(y)}"></i>`).join('') + KEYS.map(([x, y], i) =>
         keyPlane.mark(x, y, '', `disc" ref="disc${i}`) + keyPlane.mark(x, y, '', 'point')
         + keyPlane.mark(x, y, `<b ref="k${i}">${name(i)}</b>`, 'halo')).join('') + HANDLE,
-    })}</div><div><p class="h">weights</p><p data-t="who"></p><div class="key">
-    <p><span>key</span><span>score</span><span>weight</span></p>${KEYS.map((key, i) => `<p ref="row${i}"><span>${
-      name(i)}<span class="wide"> = ${`[${key.join(', ')}]`.replaceAll('-', '−')}</span></span><span
-      data-t="s${i}"></span><span data-t="p${i}"></span></p>`).join('')}</div></div></div>${controls}
-    <div class="formula"><p><span>score s = <span data-t="formula"></span></span></p><p><span>‖k₂‖ = ‖k₃‖:</span>
-    <span>ln(α₂/α₃) = s₂ − s₃ = <b data-t="gap"></b></span></p></div>
-    <p class="caption notes" ref="notes">${Object.values(SCORES).map(([, note]) => `<span>Discs are weights; small numbers
-    say which key wins for a query there. ${note}</span>`).join('')}</p>`;
+    })}</div><div><p class="h">weights</p><p data-t="who"></p><div class="key"><p><span>key</span><span>score</span><span>weight</span></p>${
+    KEYS.map((key, i) => `<p ref="row${i}"><span>${name(i)}<span class="w"> = ${
+      `[${key.join(', ')}]`.replaceAll('-', '−')
+    }</span></span><span data-t="s${i}"></span><span data-t="p${i}"></span></p>`).join('')}</div></div></div>${controls}
+    <div class="formula"><p><span>score s = <span data-t="formula"></span></span></p><p><span>‖k₂‖ = ‖k₃‖:</span> <span>ln(α₂/α₃) = s₂ − s₃ = <b
+    data-t="gap"></b></span></p></div><p class="caption notes">${
+    Object.keys(SCORES).map((one) => `<span ref="${
+    one}">Discs are weights; small numbers say who wins for a query there. ${
+    SCORES[one][1]}</span>`).join('')}</p>`;
   }
 
   draw({ q1, q2, score }, { scores, weights, winners }) {
     const { ref } = this, [formula] = SCORES[score];
     const who = winners[4] ? 'all five tie' : winners.map(name).join(', ') + (winners[1] ? ' tie' : ' wins');
     this.text({ q1: fixed(q1, 1), q2: fixed(q2, 1), who, formula, gap: fixed(scores[1] - scores[2], 3) });
-    PLACES.forEach((q, i) => this.text({ [`at${i}`]: `${leader(scoresAt(score, q)) + 1}` }));
+    PLACES.forEach((q, i) => this.text({ ['at' + i]: `${leader(scoresAt(score, q)) + 1}` }));
     KEYS.forEach(([, y], i) => {
-      this.text({ [`s${i}`]: fixed(scores[i], 3), [`p${i}`]: percent(weights[i]) });
-      ref[`row${i}`].style.backgroundSize = `${100 * weights[i]}%`;
-      ref[`disc${i}`].style.width = `${2 * Math.sqrt(weights[i])}rem`;
+      this.text({ ['s' + i]: fixed(scores[i], 3), ['p' + i]: percent(weights[i]) });
+      ref['row' + i].style.backgroundSize = `${100 * weights[i]}%`;
+      ref['disc' + i].style.width = `${2 * Math.sqrt(weights[i])}rem`;
       for (const part of ['row', 'disc']) ref[part + i].classList.toggle('win', winners.includes(i));
-      ref[`k${i}`].style.top = q2 > y ? '1.4rem' : '-1.4rem'; // letters keep to the side where the query is not
+      ref['k' + i].style.top = q2 > y ? '1.4rem' : '-1.4rem'; // letters keep to the side where the query is not
     });
-    Object.keys(SCORES).forEach((one, i) => ref.notes.children[i].classList.toggle('on', one === score));
+    for (const one in SCORES) ref[one].classList.toggle('on', one === score);
     ref.edge.setAttribute('d', borders[score] ??= bordersOf(score));
     place(ref.handle, keyPlane, q1, q2);
-    const most = `${who} with ${percent(weights[winners[0]])}`;
     ref.handle.setAttribute('aria-valuenow', q1);
     ref.handle.setAttribute('aria-valuetext', `Query ${pair([q1, q2], 1)}`);
-    return `${most}. Weights ${weights.map(percent).join(', ')}`;
+    return `${who} with ${percent(weights[winners[0]])}. Weights ${weights.map(percent).join(', ')}`;
   }
 }
 
