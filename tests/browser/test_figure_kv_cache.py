@@ -21,7 +21,7 @@ EXTREMES = [
     {"heads": 71, "share": 0, "d": 64, "layers": 32, "dtype": 4, "window": 18, "context": 11, "batch": 9},
     {"heads": 64, "share": 3, "d": 128, "layers": 100, "dtype": 3, "window": 17, "context": 20, "batch": 7},
     {"heads": 1, "share": 0, "d": 16, "layers": 1, "dtype": 2, "window": 18, "context": 20, "batch": 0},
-    {"heads": 128, "share": 0, "d": 256, "layers": 128, "dtype": 5, "window": 0, "context": 20, "batch": 10},
+    {"heads": 128, "share": 0, "d": 256, "layers": 128, "dtype": 5, "window": 17, "context": 20, "batch": 10},
 ]
 TAB_ORDER = ["SELECT"] + ["INPUT"] * 8
 STILL = ("42,949,672,960 bytes = 40 GiB", "320 GiB as MHA", "256 Ki on 80 GB")
